@@ -1,5 +1,5 @@
-//! Builds the thin C layer over DPDK's lookup libraries. Without DPDK the crate still builds: the peers then say at run time
-//! that they are not there.
+//! Builds the thin C layer over DPDK's lookup libraries. Without DPDK the crate still builds: the
+//! peers then say at run time that they are not there.
 
 fn main() {
     println!("cargo:rerun-if-changed=shims");
@@ -9,6 +9,7 @@ fn main() {
     xdp();
 }
 
+/// Compiles the layer over DPDK, or one that reports its absence.
 fn dpdk() {
     let mut shims = cc::Build::new();
     // Headers of DPDK come from the system: their warnings are not ours.
@@ -41,12 +42,13 @@ fn dpdk() {
     }
 }
 
+/// Compiles the loader of XDP programs, or one that reports the absence of libbpf.
 fn xdp() {
     let mut shim = cc::Build::new();
     shim.opt_level(2).warnings(false);
     // The program itself is compiled when it is measured: clang is needed only then.
-    let found = pkg_config::Config::new().cargo_metadata(false).atleast_version("1.0").probe("libbpf");
-    match found {
+    let libbpf = pkg_config::Config::new().cargo_metadata(false).atleast_version("1.0").probe("libbpf");
+    match libbpf {
         Ok(bpf) => {
             println!("cargo:rustc-cfg=bpf");
             for include in &bpf.include_paths {

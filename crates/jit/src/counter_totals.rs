@@ -30,21 +30,21 @@ impl EngineShared {
             .offsets
             .lock()
             .iter()
-            .filter(|((of, index), _)| *of == object && *index < end)
+            .filter(|((counted_object, index), _)| *counted_object == object && *index < end)
             .map(|((_, index), offset)| (*index, *offset))
             .collect();
-        let mut all = Vec::new();
+        let mut nonzero = Vec::new();
         let workers = self.counters.lock();
         for index in 0..end.min(self.program.counters[object].unwrap_or(0)) {
             let mut sum = if sums.is_empty() { [0, 0] } else { sums.remove(&index).unwrap_or_default() };
-            for own in workers.iter().filter_map(|worker| worker.get(object, index)) {
-                sum = [sum[0].wrapping_add(own[0]), sum[1].wrapping_add(own[1])];
+            for count in workers.iter().filter_map(|worker| worker.get(object, index)) {
+                sum = [sum[0].wrapping_add(count[0]), sum[1].wrapping_add(count[1])];
             }
             if sum[0] != 0 {
-                all.push((index, Counter { packets: sum[0], bytes: sum[1] }));
+                nonzero.push((index, Counter { packets: sum[0], bytes: sum[1] }));
             }
         }
-        all
+        nonzero
     }
 
     pub(crate) fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {

@@ -33,27 +33,30 @@ pub struct CounterRange {
 
 impl CounterRange {
     /// Assigns elements to objects of these sizes; `None` if an object is not counted in place.
+    /// Objects of equal size are interleaved in one array, because a packet often counts in several
+    /// of them at the same index.
     pub fn assign_ranges(sizes: &[Option<u64>]) -> Vec<Option<CounterRange>> {
-        let mut places = vec![None; sizes.len()];
-        let mut alike: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let mut ranges = vec![None; sizes.len()];
+        let mut objects_by_size: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (object, size) in sizes.iter().enumerate().filter_map(|(object, size)| Some((object, (*size)?))) {
-            alike.entry(size).or_default().push(object);
+            objects_by_size.entry(size).or_default().push(object);
         }
         let mut array = 0;
-        for (size, objects) in alike {
-            let mut rest = objects.as_slice();
-            while !rest.is_empty() {
+        for (size, objects) in objects_by_size {
+            let mut remaining = objects.as_slice();
+            while !remaining.is_empty() {
                 // The largest power of two that divides a line. Small objects stay in the cache
                 // without interleaving.
-                let step = if size < MIN_DEFERRED_COUNTERS { 1 } else { 1 << rest.len().min(MAX_INTERLEAVED).ilog2() };
-                let (together, others) = rest.split_at(step);
-                for (first, object) in together.iter().enumerate() {
-                    places[*object] = Some(CounterRange { array, first, step, size });
+                let step =
+                    if size < MIN_DEFERRED_COUNTERS { 1 } else { 1 << remaining.len().min(MAX_INTERLEAVED).ilog2() };
+                let (interleaved, others) = remaining.split_at(step);
+                for (first, object) in interleaved.iter().enumerate() {
+                    ranges[*object] = Some(CounterRange { array, first, step, size });
                 }
-                (array, rest) = (array + 1, others);
+                (array, remaining) = (array + 1, others);
             }
         }
-        places
+        ranges
     }
 }
 

@@ -82,42 +82,47 @@ impl Jit {
         Jit::load_pipeline(pipeline, config, false)
     }
 
-    /// Loads a pipeline; the code records packets if `records` is set.
+    /// Loads a pipeline; the code records packets if `records` is set. Then there is a second
+    /// program without recording, for packets that need no record; both share their counters.
     pub(crate) fn load_pipeline(pipeline: Arc<Pipeline>, config: Config, records: bool) -> Result<Jit, JitError> {
         let reasons = reason_table(&pipeline);
         let host = ExternHost::new(pipeline.clone(), config.clone())?;
         let live = LiveTables::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
         let mut reader = live.reader();
         let host = Arc::new(Mutex::new(host));
-        let mut program =
+        let mut compile =
             |records| CompiledProgram::new(pipeline.clone(), config.clone(), &host, reader.acquire(), records);
-        let (program, quiet) = (program(records), if records { program(false).ok() } else { None });
+        let (program, unrecorded) = (compile(records), if records { compile(false).ok() } else { None });
         reader.release();
-        let way = match program {
+        let execution = match program {
             Ok(program) => {
-                let quiet = quiet.filter(|quiet| quiet.has_same_counters(&program));
-                Jit::native_execution(pipeline.clone(), (Arc::new(program), quiet.map(Arc::new)), live)
+                let unrecorded = unrecorded.filter(|unrecorded| unrecorded.has_same_counters(&program));
+                Jit::native_execution(pipeline.clone(), (Arc::new(program), unrecorded.map(Arc::new)), live)
             }
             Err(reason) => {
                 let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
                 Execution::Interpreted { interp, reason, packets: 0 }
             }
         };
-        Ok(Jit { pipeline, execution: way, reasons })
+        Ok(Jit { pipeline, execution, reasons })
     }
 
+    /// Makes the state of an engine that runs native code: a worker of its own and the parts that
+    /// all workers share. `program` is the one that records, if any; `unrecorded` the one that does
+    /// not.
     fn native_execution(
         pipeline: Arc<Pipeline>,
-        (program, quiet): (Arc<CompiledProgram>, Option<Arc<CompiledProgram>>),
+        (program, unrecorded): (Arc<CompiledProgram>, Option<Arc<CompiledProgram>>),
         live: LiveTables,
     ) -> Execution {
         let worker = Box::new(JitWorker::new(program.clone()));
-        let quiet_worker = quiet.as_ref().map(|quiet| Box::new(worker.new_sharing_counters(quiet.clone())));
+        let unrecorded_worker =
+            unrecorded.as_ref().map(|unrecorded| Box::new(worker.new_sharing_counters(unrecorded.clone())));
         let mut host = program.runtime.host.lock();
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
-                if let Some(number) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
-                    host.entry_inserted(table, number, entry, Counter::default());
+                if let Some(entry_id) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
+                    host.entry_inserted(table, entry_id, entry, Counter::default());
                 }
             }
         }
@@ -130,14 +135,14 @@ impl Jit {
         let shared = EngineShared {
             pipeline,
             program,
-            unrecorded: quiet,
+            unrecorded,
             live: Mutex::new(live),
             offsets,
             counters,
             worker_stats,
             entries,
         };
-        Execution::Native { shared: Arc::new(shared), reader, worker, unrecorded: quiet_worker }
+        Execution::Native { shared: Arc::new(shared), reader, worker, unrecorded: unrecorded_worker }
     }
 
     /// Makes another worker with the same tables and objects, for another thread. Each worker
@@ -191,7 +196,7 @@ impl Jit {
             }
             Execution::Interpreted { interp, .. } => {
                 let interp = interp.lock();
-                let at = |table: TableId| {
+                let table_stats = |table: TableId| {
                     let actions = interp.action_counters(table).map(|(action, [misses, hits])| ActionStats {
                         action,
                         hits,
@@ -199,7 +204,7 @@ impl Jit {
                     });
                     TableStats { table, actions: actions.collect() }
                 };
-                EngineStats { stages: Vec::new(), tables: self.pipeline.tables.keys().map(at).collect() }
+                EngineStats { stages: Vec::new(), tables: self.pipeline.tables.keys().map(table_stats).collect() }
             }
         }
     }
@@ -473,11 +478,15 @@ impl EngineShared {
         outcomes.into_iter().map(done).collect()
     }
 
+    /// Applies batches of writes to an engine without packets, for a fast start: all lookup
+    /// structures are built once at the end. `counter_values` holds those of direct counters by the
+    /// sequence number of their entry, because ids exist only then. Returns the first error;
+    /// batches before it are applied.
     fn load<E>(&self, mut batches: &mut dyn Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
         let mut live = self.live.lock();
         let mut host = self.program.runtime.host.lock();
         let mut state = live.state().clone();
-        let mut counted: HashMap<(TableId, u64), Counter> = HashMap::new();
+        let mut counter_values: HashMap<(TableId, u64), Counter> = HashMap::new();
         let outcome = Iterator::try_for_each(&mut batches, |batch| {
             batch?.apply_accepted(|batch| {
                 let changes = state.apply(batch)?;
@@ -489,7 +498,7 @@ impl EngineShared {
                         | StateChange::DirectCounter(table, entry, data)
                             if *data != Counter::default() =>
                         {
-                            counted.insert((*table, entry.sequence()), *data);
+                            counter_values.insert((*table, entry.sequence()), *data);
                         }
                         StateChange::Counter(counter, index, data) => self.set_counter(*counter, *index, *data),
                         _ => {}
@@ -507,35 +516,36 @@ impl EngineShared {
             entries.lock().rebuild(&self.pipeline, &live);
         }
         for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
-            if let Some(number) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
-                let data = counted.get(&(table, entry.sequence())).copied().unwrap_or_default();
-                host.entry_inserted(table, number, entry, data);
+            if let Some(entry_id) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
+                let counter_value = counter_values.get(&(table, entry.sequence())).copied().unwrap_or_default();
+                host.entry_inserted(table, entry_id, entry, counter_value);
             }
         }
         outcome
     }
 
-    /// Applies written changes to counters, meters and other externs.
+    /// Applies written changes to counters, meters and other externs. A change has an entry id only
+    /// if the engine needs it for the entry's table.
     fn carry_out(&self, live: &LiveTables, written: &AppliedWrite) {
         if let Some(entries) = &self.entries {
             let mut entries = entries.lock();
-            written.changes_with_ids().for_each(|(change, number)| entries.apply_change(change, number));
+            written.changes_with_ids().for_each(|(change, entry_id)| entries.apply_change(change, entry_id));
         }
         let mut host = self.program.runtime.host.lock();
         host.apply_changes(written.changes(), live.state());
-        for (change, number) in written.changes_with_ids() {
-            match (change, number) {
+        for (change, entry_id) in written.changes_with_ids() {
+            match (change, entry_id) {
                 // An engine that records has entry ids for other tables too.
-                (StateChange::Inserted(table, entry, counter), Some(number)) if host.tracks_entries(*table) => {
-                    host.entry_inserted(*table, number, entry, *counter);
+                (StateChange::Inserted(table, entry, counter), Some(entry_id)) if host.tracks_entries(*table) => {
+                    host.entry_inserted(*table, entry_id, entry, *counter);
                 }
-                (StateChange::Modified(table, old, new, counter), Some(number)) => {
-                    host.entry_modified(*table, number, old, new, *counter);
+                (StateChange::Modified(table, old, new, counter), Some(entry_id)) => {
+                    host.entry_modified(*table, entry_id, old, new, *counter);
                 }
-                (StateChange::Deleted(table, _), Some(number)) => host.entry_removed(*table, number),
-                (StateChange::DirectCounter(table, entry, data), number) => {
-                    if let Some(number) = number.or_else(|| live.entry_id(*table, entry)) {
-                        host.set_direct_counter(*table, number, *data);
+                (StateChange::Deleted(table, _), Some(entry_id)) => host.entry_removed(*table, entry_id),
+                (StateChange::DirectCounter(table, entry, data), entry_id) => {
+                    if let Some(entry_id) = entry_id.or_else(|| live.entry_id(*table, entry)) {
+                        host.set_direct_counter(*table, entry_id, *data);
                     }
                 }
                 (StateChange::Counter(counter, index, data), _) => self.set_counter(*counter, *index, *data),

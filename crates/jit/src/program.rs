@@ -97,32 +97,33 @@ impl CompiledProgram {
         // Only code generation uses this version; everything else refers to the original pipeline.
         let compiled = coalesce_copies(&pipeline)?;
         let state_limit = parser_limit(&pipeline, &config);
-        let shapes: Vec<LookupLayout> = pipeline.tables.keys().map(|id| lookups.layout(id).clone()).collect();
-        let small: Vec<bool> = pipeline.tables.keys().map(|id| may_stay_small(&pipeline, id, &shapes)).collect();
-        let plan = StagePlan::new(&compiled, !records, state_limit.is_some(), &small)?;
+        let table_layouts: Vec<LookupLayout> = pipeline.tables.keys().map(|id| lookups.layout(id).clone()).collect();
+        let may_be_small: Vec<bool> =
+            pipeline.tables.keys().map(|id| may_stay_small(&pipeline, id, &table_layouts)).collect();
+        let plan = StagePlan::new(&compiled, !records, state_limit.is_some(), &may_be_small)?;
         let layout = FrameLayout::new(&compiled, &plan)?;
         check_step_limit(&config)?;
-        let lists = records.then(|| RecordLayout::new(&pipeline));
-        let stages = stage_infos(&pipeline, &plan, &shapes);
-        let places = StatsLayout::new(&pipeline, &plan.entries);
+        let record_layout = records.then(|| RecordLayout::new(&pipeline));
+        let stages = stage_infos(&pipeline, &plan, &table_layouts);
+        let stats_layout = StatsLayout::new(&pipeline, &plan.entries);
         let counters = counter_sizes(&pipeline);
         let truncates = calls_extern(&pipeline, |func| func == ExternFn::Truncate);
         let plain = InPlaceForward::new(&config, pipeline.arch);
         let has_vector_path = !records && crate::lanes::supported();
-        let memory = memory_layout(&compiled, (&plan, &layout), &stages, places.cell_count, has_vector_path);
-        let compiling = CodegenContext {
+        let memory = memory_layout(&compiled, (&plan, &layout), &stages, stats_layout.cell_count, has_vector_path);
+        let codegen = CodegenContext {
             pipeline: &compiled,
             plan: &plan,
             layout: &layout,
             memory,
-            table_layouts: shapes,
+            table_layouts,
             helpers: helper_addresses(),
             call_conv: call_conv().map_err(|_| FallbackReason::Machine)?,
             counters: CounterRange::assign_ranges(&counters),
-            stats_layout: places,
+            stats_layout,
             reports_hits: pipeline.tables.keys().map(|id| host.has_hit_effect(id)).collect(),
             needs_hit_entries: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
-            recording: lists.clone().map(RecordingState::new),
+            recording: record_layout.clone().map(RecordingState::new),
             state_limit,
             keeps_packet_state: keeps_packet_state(&pipeline),
             deparser_calls: deparser_calls(&pipeline),
@@ -132,12 +133,12 @@ impl CompiledProgram {
             hit_reports: RefCell::default(),
             stage: Cell::new(0),
         };
-        let native = compile(&compiling).map_err(|_| FallbackReason::Machine)?;
-        let call_sites = compiling.call_sites.take();
-        let order = OrderConstraints::new(&pipeline, plan.stages.len(), &call_sites, &compiling.hit_reports.take());
-        let clock = !call_sites.is_empty() || compiling.reports_hits.contains(&true) || reads_time(&pipeline);
+        let native = compile(&codegen).map_err(|_| FallbackReason::Machine)?;
+        let call_sites = codegen.call_sites.take();
+        let order = OrderConstraints::new(&pipeline, plan.stages.len(), &call_sites, &codegen.hit_reports.take());
+        let needs_time = !call_sites.is_empty() || codegen.reports_hits.contains(&true) || reads_time(&pipeline);
         let runtime = build_runtime(&pipeline, host, shared_host, &call_sites)?;
-        let CodegenContext { stats_layout: places, memory, .. } = compiling;
+        let CodegenContext { stats_layout, memory, .. } = codegen;
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
         Ok(CompiledProgram {
@@ -149,19 +150,19 @@ impl CompiledProgram {
             memory,
             emitted_offset: layout.emitted,
             counters,
-            stats_layout: places,
+            stats_layout,
             in_place_lookups: (0..plan.flow.nodes.len()).filter(|node| plan.flow.looks_up_in_place(*node)).count(),
             stages,
             hot_path_bytes: plan.flow.hot_path.map(|(_, bytes)| bytes),
             order,
             longest_header: plan.headers.max_bytes.iter().copied().max().unwrap_or(0) as usize,
             plain,
-            needs_time: clock,
+            needs_time,
             has_drop_reason: drop_reason,
             has_cpu_reason: cpu_reason,
             selectors,
             runtime,
-            record_layout: lists,
+            record_layout,
         })
     }
 
@@ -255,7 +256,9 @@ fn stage_infos(pipeline: &Pipeline, plan: &StagePlan, shapes: &[LookupLayout]) -
     plan.stages.iter().map(|stage| stage_info(pipeline, plan, shapes, stage)).collect()
 }
 
-fn stage_info(pipeline: &Pipeline, plan: &StagePlan, shapes: &[LookupLayout], stage: &Stage) -> StageInfo {
+/// Describes a stage for the workers: its slot in the statistics, the tables whose results it
+/// consumes, and the words of a lookup key of each. `table_layouts` has one layout per table.
+fn stage_info(pipeline: &Pipeline, plan: &StagePlan, table_layouts: &[LookupLayout], stage: &Stage) -> StageInfo {
     let (start, slot) = (stage.start, stage.slot);
     match start {
         StageEntry::Table(node, table) => StageInfo {
@@ -263,8 +266,11 @@ fn stage_info(pipeline: &Pipeline, plan: &StagePlan, shapes: &[LookupLayout], st
             slot,
             is_hot_path_copy: plan.entries[slot] != start,
             table: Some(table),
-            key_words: shapes[table.index()].words,
-            paired_table: plan.flow.paired_lookup(node).map(|there| (there.table, shapes[there.table.index()].words)),
+            key_words: table_layouts[table.index()].words,
+            paired_table: plan
+                .flow
+                .paired_lookup(node)
+                .map(|paired| (paired.table, table_layouts[paired.table.index()].words)),
             has_profile: pipeline.tables[table].implementation.is_some(),
         },
         _ => StageInfo {

@@ -96,32 +96,33 @@ impl RecordBuffers {
     }
 
     /// Records the results of a table for the packets in its queue, before members are selected.
-    /// The values must contain entry ids.
+    /// The values must contain entry ids. `has_profile` says whether the table has an action
+    /// profile; then finding a member is a decision.
     ///
     /// # Safety
     /// `packets` are distinct indices in the chunk; `results` are those of this table from the
     /// current version of the lookups, with entry ids.
     pub unsafe fn record_results(
         &mut self,
-        (table, profile): (TableId, bool),
+        (table, has_profile): (TableId, bool),
         packets: impl Iterator<Item = usize>,
         results: &[*const u8],
     ) {
-        let RecordLayout { lookups: applications, decisions, .. } = self.lists;
+        let RecordLayout { lookups, decisions, .. } = self.lists;
         for (packet, result) in packets.zip(results) {
             // SAFETY: the value of an entry contains its id there.
-            let number = match result.is_null() {
+            let entry_id = match result.is_null() {
                 true => NO_ENTRY,
                 false => unsafe { u32::from_le_bytes(result.add(ValueLayout::ENTRY_ID).cast::<[u8; 4]>().read()) },
             };
             let area = self.packet_area(packet);
-            let item = u64::from(table.0) | u64::from(number) << 32;
+            let item = u64::from(table.0) | u64::from(entry_id) << 32;
             // SAFETY: the lists are those of the buffer.
-            unsafe { append_item(area, applications, item) };
-            if profile {
-                let found = PROFILE_FOUND[usize::from(number != NO_ENTRY)];
+            unsafe { append_item(area, lookups, item) };
+            if has_profile {
+                let decision = PROFILE_FOUND[usize::from(entry_id != NO_ENTRY)];
                 // SAFETY: the lists are those of the buffer.
-                unsafe { append_item(area, decisions, found) };
+                unsafe { append_item(area, decisions, decision) };
             }
         }
     }
@@ -129,31 +130,31 @@ impl RecordBuffers {
     /// Returns the record of a packet.
     pub fn record(&mut self, packet: usize) -> PacketRecord<'_> {
         let area: *const u8 = self.packet_area(packet);
-        let RecordLayout { decisions, lookups: applications, keys, indices, .. } = self.lists;
+        let RecordLayout { decisions, lookups, keys, indices, .. } = self.lists;
         // SAFETY: the lists are those of the buffer, which is not written while the record is
         // borrowed.
-        let (decisions, noted, keys, indices) = unsafe {
+        let (decisions, lookup_items, keys, indices) = unsafe {
             (
                 list_items::<u32>(area, decisions),
-                list_items::<u64>(area, applications),
+                list_items::<u64>(area, lookups),
                 list_items::<u64>(area, keys),
                 list_items::<u64>(area, indices),
             )
         };
         self.applications.clear();
-        let mut first = 0;
-        for item in noted.0 {
-            let (table, number) = (TableId(*item as u32), (item >> 32) as u32);
+        let mut first_word = 0;
+        for item in lookup_items.0 {
+            let (table, entry_id) = (TableId(*item as u32), (item >> 32) as u32);
             let words = self.lists.key_words[table.index()];
-            let found = (number != NO_ENTRY).then_some(number);
-            self.applications.push(RecordedLookup { table, entry_id: found, key: (first, words) });
-            first += words;
+            let found_id = (entry_id != NO_ENTRY).then_some(entry_id);
+            self.applications.push(RecordedLookup { table, entry_id: found_id, key: (first_word, words) });
+            first_word += words;
         }
         PacketRecord {
             decisions: decisions.0,
             lookups: &self.applications,
             indices: indices.0,
-            is_complete: decisions.1 && noted.1 && keys.1 && indices.1,
+            is_complete: decisions.1 && lookup_items.1 && keys.1 && indices.1,
             keys: keys.0,
         }
     }

@@ -142,11 +142,14 @@ impl EngineShared {
         self.entries.as_ref().map(Mutex::lock)
     }
 
+    /// Adds deferred counts to the counters that they belong to: those of the worker if it counts
+    /// in place, otherwise the host's. A count of an entry is dropped if the id has a new owner
+    /// (generation). `last` is the time of the last packet.
     fn credit(&self, worker: &mut JitWorker, credit: &DeferredCount, packets: u64, bytes: u64, last: u64) {
         let host = || self.program.runtime.host.lock();
-        let is_there = |table: TableId, number: u32, generation: u32| {
+        let is_current = |table: TableId, entry_id: u32, generation: u32| {
             let entries = self.entries();
-            entries.is_some_and(|e| e.generation(table, number) == generation && e.get(table, number).is_some())
+            entries.is_some_and(|e| e.generation(table, entry_id) == generation && e.get(table, entry_id).is_some())
         };
         match *credit {
             DeferredCount::Counter { counter, index }
@@ -160,11 +163,11 @@ impl EngineShared {
                     worker.stats.add_count(cell + usize::from(hit), [packets, bytes]);
                 }
             }
-            DeferredCount::Hit { table, number, generation } if is_there(table, number, generation) => {
+            DeferredCount::Hit { table, number, generation } if is_current(table, number, generation) => {
                 let generation = host().generation(table, number);
                 host().add_deferred_count(&DeferredCount::Hit { table, number, generation }, packets, bytes, last);
             }
-            DeferredCount::Direct { table, number, generation } if is_there(table, number, generation) => {
+            DeferredCount::Direct { table, number, generation } if is_current(table, number, generation) => {
                 let generation = host().generation(table, number);
                 host().add_deferred_count(&DeferredCount::Direct { table, number, generation }, packets, bytes, last);
             }

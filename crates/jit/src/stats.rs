@@ -146,39 +146,40 @@ pub struct EngineStats {
     pub tables: Vec<TableStats>,
 }
 
-/// Sums the statistics of all workers.
+/// Sums the statistics of all workers by stage, table and action. A stage of which the hot path has
+/// a copy is reported once.
 pub fn sum_worker_stats<'a>(
     pipeline: &Pipeline,
-    places: &StatsLayout,
+    layout: &StatsLayout,
     stages: &[StageInfo],
     workers: impl Iterator<Item = &'a WorkerStats> + Clone,
 ) -> EngineStats {
     let sum = |cell: usize| workers.clone().map(|worker| worker.cell(cell)).sum();
-    let at = |stage: Option<usize>, table: TableId| {
+    let table_stats = |stage: Option<usize>, table: TableId| {
         let action = |(position, listed): (usize, &ir::ActionRef)| {
-            let misses = places.cell(stage, table, position);
+            let misses = layout.cell(stage, table, position);
             ActionStats { action: listed.action, hits: sum(misses + 1), misses: sum(misses) }
         };
         TableStats { table, actions: pipeline.tables[table].actions.iter().enumerate().map(action).collect() }
     };
     let mut all = EngineStats::default();
-    let mut told = BTreeSet::new();
-    let shown = stages.iter().filter(|stage| stage.start != StageEntry::Restart);
-    for stage in shown.filter(|stage| told.insert(stage.slot)) {
+    let mut reported_slots = BTreeSet::new();
+    let without_restart = stages.iter().filter(|stage| stage.start != StageEntry::Restart);
+    for stage in without_restart.filter(|stage| reported_slots.insert(stage.slot)) {
         let total = |half: usize| {
             workers.clone().map(|w| w.stages[stage.slot][half].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
         };
-        let table = stage.table.map(|table| at(Some(stage.slot), table));
+        let table = stage.table.map(|table| table_stats(Some(stage.slot), table));
         let bytes = table.as_ref().map(|table| table.actions.iter().map(|a| a.hits.bytes + a.misses.bytes).sum());
         let begins = stage.start == StageEntry::Begin;
         // The sum over actions, because packets with an in-place lookup skip the queue.
-        let chosen = |table: &TableStats| table.actions.iter().map(|a| a.hits.packets + a.misses.packets).sum();
-        let packets = table.as_ref().map_or_else(|| total(0), chosen);
+        let action_packets = |table: &TableStats| table.actions.iter().map(|a| a.hits.packets + a.misses.packets).sum();
+        let packets = table.as_ref().map_or_else(|| total(0), action_packets);
         all.stages.push(StageStats { table: stage.table, is_entry: begins, packets, bytes, ticks: total(1) });
         all.tables.extend(table);
     }
-    let inline = pipeline.tables.keys().filter(|table| !has_lookup(pipeline, *table));
-    all.tables.extend(inline.map(|table| at(None, table)));
+    let keyless = pipeline.tables.keys().filter(|table| !has_lookup(pipeline, *table));
+    all.tables.extend(keyless.map(|table| table_stats(None, table)));
     all
 }
 

@@ -8,7 +8,9 @@ use interp::host::architecture::pna;
 use ir::Arch;
 use packet::{BatchOutput, CpuReason, DropReason, EngineReason, Packet, PacketRef, PortId, ReasonId};
 
-/// Delivers one packet to the output.
+/// Delivers one packet to the output: to a port, to the CPU, or dropped with a reason. `head` is
+/// the header of its finished frame, `emitted` the list of its headers, `input` its place in the
+/// batch. `scratch` is reused memory for assembling headers.
 ///
 /// # Safety
 /// `head` and `emitted` were written by native code for this packet, which has not changed since.
@@ -22,7 +24,7 @@ pub unsafe fn deliver_packet(
     scratch: &mut Vec<u8>,
 ) {
     let (kind, high) = (head.destination as u32, head.port());
-    let as_it_lies = kind & destination::IN_PLACE != 0;
+    let is_in_place = kind & destination::IN_PLACE != 0;
     let port = match kind & !(destination::IN_PLACE | destination::TRUNCATED) {
         destination::ENGINE_DROP => {
             let reason = EngineReason::ALL.get(high as usize).copied().unwrap_or(EngineReason::EngineBug);
@@ -43,18 +45,18 @@ pub unsafe fn deliver_packet(
         _ => Some(high),
     };
     // SAFETY: guaranteed by the caller.
-    if !as_it_lies && !unsafe { assemble_packet(head, emitted, packet, scratch) } {
+    if !is_in_place && !unsafe { assemble_packet(head, emitted, packet, scratch) } {
         return out.drop(input, EngineReason::PacketTooLong.into());
     }
     let Some(port) = port else { return out.drop(input, EngineReason::NoDestination.into()) };
     if kind & destination::TRUNCATED != 0 {
         packet.truncate((head.truncate - 1) as usize);
     }
-    let cpu = match program.pipeline.arch {
+    let is_to_cpu = match program.pipeline.arch {
         Arch::Pna => port == pna::CPU_PORT,
         Arch::V1Model => program.config.cpu_port == Some(port),
     };
-    if cpu {
+    if is_to_cpu {
         let reason = match if program.has_cpu_reason { head.cpu_reason } else { 0 } {
             0 => CpuReason::CpuPort,
             reason => CpuReason::Program(ReasonId(reason)),
@@ -79,25 +81,27 @@ unsafe fn assemble_packet(
     scratch: &mut Vec<u8>,
 ) -> bool {
     if head.in_place != 0 {
-        let gone = head.output_start as usize - head.input.data as usize;
-        return gone == 0 || packet.trim_front(gone).is_ok();
+        // Native code wrote the new headers into the packet's buffer; the bytes before them are
+        // unused.
+        let removed_bytes = head.output_start as usize - head.input.data as usize;
+        return removed_bytes == 0 || packet.trim_front(removed_bytes).is_ok();
     }
     // SAFETY: the frame header holds the length of the list.
     let emitted = unsafe { std::slice::from_raw_parts(emitted, usize::from(head.emitted_count)) };
-    // The last headers may already be in place.
-    let mut place = head.input.data as usize + head.cursor as usize;
-    let mut moved = emitted.len();
-    while moved > 0 && emitted[moved - 1].at as usize + emitted[moved - 1].len as usize == place {
-        place -= emitted[moved - 1].len as usize;
-        moved -= 1;
+    // The last headers may already be in place, directly before the payload: they are kept.
+    let mut kept_start = head.input.data as usize + head.cursor as usize;
+    let mut copied = emitted.len();
+    while copied > 0 && emitted[copied - 1].at as usize + emitted[copied - 1].len as usize == kept_start {
+        kept_start -= emitted[copied - 1].len as usize;
+        copied -= 1;
     }
     scratch.clear();
-    for header in &emitted[..moved] {
+    for header in &emitted[..copied] {
         if scratch.len() + header.len as usize > 2 * packet::MAX_LEN {
             return false;
         }
         // SAFETY: native code emitted the header from the packet or its frame.
         scratch.extend_from_slice(unsafe { std::slice::from_raw_parts(header.at, header.len as usize) });
     }
-    packet.replace_front(place - head.input.data as usize, scratch).is_ok()
+    packet.replace_front(kept_start - head.input.data as usize, scratch).is_ok()
 }

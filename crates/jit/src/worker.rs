@@ -98,13 +98,17 @@ impl JitWorker {
         self.last_time = other.last_time;
     }
 
+    /// Makes a worker with frames and lists for a full chunk. Counters and statistics are those
+    /// given, because the workers of one thread share them.
     fn with_counters(
         program: Arc<CompiledProgram>,
         counters: Arc<WorkerCounters>,
-        tally: Arc<WorkerStats>,
+        stats: Arc<WorkerStats>,
     ) -> JitWorker {
         let frames = AlignedLine::zeroed(MAX_CHUNK * program.frame_stride as usize);
-        let longest = program.longest_header.div_ceil(8) + 8;
+        // Reads and writes of an invalid header go to memory of its own, with room for wide
+        // accesses.
+        let header_words = program.longest_header.div_ceil(8) + 8;
         JitWorker {
             memory: WorkerMemory::new(program.memory.clone(), &counters.addresses()),
             frames,
@@ -113,8 +117,8 @@ impl JitWorker {
                 (program.max_counts_per_packet * MAX_CHUNK).max(1)
             ],
             call_area: vec![0; CALL_AREA_WORDS],
-            zeros: vec![0; longest],
-            sink: vec![0; longest],
+            zeros: vec![0; header_words],
+            sink: vec![0; header_words],
             scratch: Vec::new(),
             chunks: 0,
             max_chunk: MAX_CHUNK,
@@ -124,20 +128,20 @@ impl JitWorker {
             path_choice: Some(PathChoice::new()),
             records: program.record_layout.as_ref().map(|lists| RecordBuffers::new(lists, MAX_CHUNK)),
             counters,
-            stats: tally,
+            stats,
             program,
         }
     }
 
     /// Processes packets and delivers them to `out`. `first` is the index of the first in its
-    /// batch. If the code records, each record is passed to `each`.
+    /// batch. If the code records, each record is passed to `record_sink`.
     pub fn run_batch(
         &mut self,
         packets: &mut [Packet],
         first: usize,
         lookups: &LookupSet,
         out: &mut BatchOutput,
-        mut each: Option<&mut RecordSink<'_>>,
+        mut record_sink: Option<&mut RecordSink<'_>>,
     ) {
         let program = self.program.clone();
         for (index, table) in program.pipeline.tables.keys().enumerate() {
@@ -163,9 +167,9 @@ impl JitWorker {
             let size = chunk_len(&program, rest, self.max_chunk);
             let (chunk, others) = rest.split_at_mut(size);
             rest = others;
-            let wanted = self.path_choice.as_ref().is_none_or(PathChoice::uses_vector);
-            let began = (size >= PathChoice::MIN_MEASURED_PACKETS).then(cpu_ticks);
-            match wanted && size >= self.min_vector_batch && self.can_run_vector(&program) {
+            let prefers_vector = self.path_choice.as_ref().is_none_or(PathChoice::uses_vector);
+            let start_ticks = (size >= PathChoice::MIN_MEASURED_PACKETS).then(cpu_ticks);
+            match prefers_vector && size >= self.min_vector_batch && self.can_run_vector(&program) {
                 true => {
                     any_vector = true;
                     self.init_vector_input(&program, chunk);
@@ -178,11 +182,11 @@ impl JitWorker {
                     self.deliver_chunk(&program, chunk, first, out);
                 }
             }
-            if let (Some(pace), Some(began)) = (&mut self.path_choice, began) {
-                pace.record_ticks(size, cpu_ticks().wrapping_sub(began));
+            if let (Some(path_choice), Some(start_ticks)) = (&mut self.path_choice, start_ticks) {
+                path_choice.record_ticks(size, cpu_ticks().wrapping_sub(start_ticks));
             }
-            if let (Some(each), Some(areas)) = (&mut each, &mut self.records) {
-                (0..size).for_each(|offset| each(first + offset, &areas.record(offset)));
+            if let (Some(sink), Some(record_buffers)) = (&mut record_sink, &mut self.records) {
+                (0..size).for_each(|offset| sink(first + offset, &record_buffers.record(offset)));
             }
             first += size;
         }
@@ -195,28 +199,36 @@ impl JitWorker {
     }
 
     /// Delivers each packet of a chunk. Most leave unchanged in their buffer; runs of these are
-    /// forwarded together.
+    /// forwarded together. `first` is the index of the chunk's first packet in its batch.
     fn deliver_chunk(&mut self, program: &CompiledProgram, chunk: &mut [Packet], first: usize, out: &mut BatchOutput) {
         let stride = program.frame_stride as usize;
         let frames = self.frames.as_ptr().cast::<u8>();
         let plain = program.plain;
-        let (mut from, count) = (0, chunk.len().min(MAX_CHUNK));
+        let (mut start, count) = (0, chunk.len().min(MAX_CHUNK));
         // SAFETY: called with indices in the chunk. Each has a frame that starts with its header,
         // and its packet has finished.
-        let head = |at: usize| unsafe { &*frames.add(at * stride).cast::<FrameHeader>() };
-        while from < count {
-            let leave = (from..count).take_while(|at| plain.matches_header(head(*at))).count();
-            let at = from + leave;
-            out.forward_consecutive((first + from) as u16, (from..at).map(|at| head(at).port()));
+        let header = |at: usize| unsafe { &*frames.add(at * stride).cast::<FrameHeader>() };
+        while start < count {
+            let unchanged = (start..count).take_while(|at| plain.matches_header(header(*at))).count();
+            let at = start + unchanged;
+            out.forward_consecutive((first + start) as u16, (start..at).map(|at| header(at).port()));
             if at < count {
                 let input = PacketRef::Input((first + at) as u16);
                 // SAFETY: the layout has the list there; the frame is that of this packet.
                 unsafe {
                     let emitted = frames.add(at * stride + program.emitted_offset as usize).cast();
-                    verdict::deliver_packet(program, head(at), emitted, &mut chunk[at], input, out, &mut self.scratch);
+                    verdict::deliver_packet(
+                        program,
+                        header(at),
+                        emitted,
+                        &mut chunk[at],
+                        input,
+                        out,
+                        &mut self.scratch,
+                    );
                 }
             }
-            from = at + 1;
+            start = at + 1;
         }
     }
 
@@ -225,30 +237,30 @@ impl JitWorker {
     fn run_chunk(&mut self, program: &CompiledProgram, packets: &mut [Packet], lookups: &LookupSet, use_vector: bool) {
         let timed = self.chunks.is_multiple_of(TIMED_EVERY);
         self.chunks = self.chunks.wrapping_add(1);
-        let mut began = if timed { cpu_ticks() } else { 0 };
-        let mut left = Vec::new();
+        let mut start_ticks = if timed { cpu_ticks() } else { 0 };
+        let mut diverged = Vec::new();
         for (index, stage) in program.stages.iter().enumerate() {
-            let mut passed =
-                if use_vector { self.run_vector_stage(program, index, packets, lookups, &mut left) } else { 0 };
+            let mut packet_count =
+                if use_vector { self.run_vector_stage(program, index, packets, lookups, &mut diverged) } else { 0 };
             match stage.start {
-                StageEntry::Begin if use_vector => self.restart_diverged(program, &left),
+                StageEntry::Begin if use_vector => self.restart_diverged(program, &diverged),
                 StageEntry::Begin => {
-                    passed = packets.len();
-                    self.run_stage(program, index, passed, self.frames.as_ptr().cast());
+                    packet_count = packets.len();
+                    self.run_stage(program, index, packet_count, self.frames.as_ptr().cast());
                 }
-                _ => passed += self.run_scalar_stage(program, index, lookups, &left),
+                _ => packet_count += self.run_scalar_stage(program, index, lookups, &diverged),
             }
-            if passed == 0 {
+            if packet_count == 0 {
                 continue;
             }
-            let took = timed.then(|| {
+            let ticks = timed.then(|| {
                 let ended = cpu_ticks();
-                ended.wrapping_sub(std::mem::replace(&mut began, ended))
+                ended.wrapping_sub(std::mem::replace(&mut start_ticks, ended))
             });
             match stage.start {
                 // Restarted packets were already counted at their entry.
-                StageEntry::Restart => self.stats.add_stage_ticks(stage.slot, took),
-                _ => self.stats.add_stage_pass(stage.slot, passed as u64, took),
+                StageEntry::Restart => self.stats.add_stage_ticks(stage.slot, ticks),
+                _ => self.stats.add_stage_pass(stage.slot, packet_count as u64, ticks),
             }
         }
         self.apply_pending_counts();
@@ -270,17 +282,17 @@ impl JitWorker {
     }
 
     /// Runs the packets in a stage's queue, and those that diverged from its vector code, through
-    /// the scalar code of the stage. Returns the length of the queue.
+    /// the scalar code of the stage. Returns the length of the queue, without the diverged packets.
     fn run_scalar_stage(
         &mut self,
         program: &CompiledProgram,
         index: usize,
         lookups: &LookupSet,
-        left: &[DivergedPacket],
+        diverged: &[DivergedPacket],
     ) -> usize {
         let stage = &program.stages[index];
         let waiting = self.memory.take_queue_len(index);
-        if waiting + left.len() == 0 {
+        if waiting + diverged.len() == 0 {
             return 0;
         }
         if program.order.ordered_stages[index] {
@@ -289,16 +301,17 @@ impl JitWorker {
         if let Some(table) = stage.table.filter(|_| waiting > 0) {
             self.look_up_queue(program, index, table, waiting, lookups);
         }
-        for (at, packet) in left.iter().enumerate() {
-            self.memory.queued_frames(index, waiting + at + 1)[waiting + at] = packet.frame;
-            self.memory.set_results(waiting + at, packet.results);
+        for (nth, packet) in diverged.iter().enumerate() {
+            self.memory.queued_frames(index, waiting + nth + 1)[waiting + nth] = packet.frame;
+            self.memory.set_results(waiting + nth, packet.results);
         }
-        let first = self.memory.queued_frames(index, waiting + left.len()).as_ptr().cast();
-        self.run_stage(program, index, waiting + left.len(), first);
+        let first = self.memory.queued_frames(index, waiting + diverged.len()).as_ptr().cast();
+        self.run_stage(program, index, waiting + diverged.len(), first);
         waiting
     }
 
-    /// Looks up the keys in a stage's queue.
+    /// Looks up the keys in a stage's queue of `waiting` packets, in the stage's table and in its
+    /// paired table, and writes the results to the worker's lists.
     fn look_up_queue(
         &mut self,
         program: &CompiledProgram,
@@ -314,13 +327,13 @@ impl JitWorker {
             let (keys, results) = self.memory.paired_lookup_buffers(index, waiting);
             lookups.lookup_batch(table, keys, results);
         }
-        if let Some(areas) = &mut self.records {
+        if let Some(record_buffers) = &mut self.records {
             let (first, stride) = (self.frames.as_ptr() as usize, program.frame_stride as usize);
             let (frames, results) = self.memory.frames_and_results(index, waiting);
             let packets = frames.iter().map(|frame| (*frame as usize - first) / stride);
             // SAFETY: all values contain entry ids if the code records; the packets are those of
             // the queue.
-            unsafe { areas.record_results((table, stage.has_profile), packets, results) };
+            unsafe { record_buffers.record_results((table, stage.has_profile), packets, results) };
         }
         if stage.has_profile {
             self.resolve_members(program, index, table, waiting, lookups);

@@ -95,13 +95,13 @@ fn memory() {
         let vms = table(&mut p, keys.to_vec(), &[on_server]);
         let mut state = ControlState::new(Arc::new(p)).unwrap();
         let write = |state: &mut ControlState, range: std::ops::Range<u64>| {
-            let one = |n| {
-                let (vni, address) = spread(n);
+            let insertion = |index| {
+                let (vni, address) = spread(index);
                 let mut packer = state.entry_packer(vms)?;
-                packer.exact(0, vni)?.exact(1, address)?.call(on_server)?.arg(0, n)?.arg(1, n)?;
+                packer.exact(0, vni)?.exact(1, address)?.call(on_server)?.arg(0, index)?.arg(1, index)?;
                 Ok::<_, Box<EntryError>>(StateUpdate::Packed(UpdateKind::Insert, packer.finish()?))
             };
-            let batch: WriteBatch = range.map(one).collect::<Result<_, _>>().unwrap();
+            let batch: WriteBatch = range.map(insertion).collect::<Result<_, _>>().unwrap();
             state.apply(&batch).unwrap();
         };
         // The first write allocates the batch's scratch memory before the measurement.
@@ -116,8 +116,10 @@ fn memory() {
     let before = resident();
     chunks().for_each(|range| drop(live.write(&many_packed(&o, UpdateKind::Insert, range)).unwrap()));
     assert!(live.sync_standby());
-    let (all, lookups) = ((resident() - before) / MANY, live.memory_bytes() as u64 / MANY);
-    println!("State and lookups of the overlay's VMs: {all}, of which both copies of lookups {lookups}");
+    let (bytes_per_entry, lookup_bytes_per_entry) = ((resident() - before) / MANY, live.memory_bytes() as u64 / MANY);
+    println!(
+        "State and lookups of the overlay's VMs: {bytes_per_entry}, of which both copies of lookups {lookup_bytes_per_entry}"
+    );
 }
 
 /// Returns the nanoseconds that this thread has run on a core, because other processes may share
@@ -178,19 +180,19 @@ fn bulk() {
     let o = overlay();
     for (form, many) in FORMS.into_iter().cycle().take(4) {
         let mut live = LiveTables::new(Arc::new(o.pipeline.clone()), |_| false).unwrap();
-        for (what, kind) in
+        for (label, kind) in
             [("insert", UpdateKind::Insert), ("delete", UpdateKind::Delete), ("again", UpdateKind::Insert)]
         {
             let batch = many(&o, kind, 0..MANY);
-            timed(&format!("bulk {what}, both copies, {form}"), MANY, || {
+            timed(&format!("bulk {label}, both copies, {form}"), MANY, || {
                 live.write(&batch).map(drop).unwrap();
                 assert!(live.sync_standby());
             });
         }
-        let more = MANY..MANY + 200_000;
+        let new_entries = MANY..MANY + 200_000;
         // Tables grow in the first round.
         for kind in [UpdateKind::Insert, UpdateKind::Delete].into_iter().cycle().take(6) {
-            let chunks: Vec<_> = more.clone().step_by(50_000).map(|n| many(&o, kind, n..n + 50_000)).collect();
+            let chunks: Vec<_> = new_entries.clone().step_by(50_000).map(|n| many(&o, kind, n..n + 50_000)).collect();
             timed(&format!("chunks of 50000, {kind:?}, {form}"), 200_000, || {
                 for batch in &chunks {
                     live.write_deferred(batch).unwrap();
@@ -201,6 +203,8 @@ fn bulk() {
     }
 }
 
+/// Prints the rates of inserting and deleting a million entries, in one batch and one by one, while
+/// `readers` threads look up continuously.
 fn writes(o: &Overlay, readers: usize) {
     let mut live = LiveTables::new(Arc::new(o.pipeline.clone()), |_| true).unwrap();
     let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -210,16 +214,16 @@ fn writes(o: &Overlay, readers: usize) {
             scope.spawn(|| reads(o, reader, &stop, &count));
         }
         let start = Instant::now();
-        let all = many(o, UpdateKind::Insert, 0..MANY);
-        timed("bulk insert (one batch)", MANY, || live.write(&all).map(drop).unwrap());
+        let inserts = many(o, UpdateKind::Insert, 0..MANY);
+        timed("bulk insert (one batch)", MANY, || live.write(&inserts).map(drop).unwrap());
         timed("  and the other copy", MANY, || while !live.sync_standby() {});
         println!("  {} bytes an entry", live.memory_bytes() as u64 / MANY);
-        let each = |kind| (MANY..MANY * 5 / 4).map(|n| many(o, kind, n..n + 1)).collect::<Vec<_>>();
+        let single_writes = |kind| (MANY..MANY * 5 / 4).map(|n| many(o, kind, n..n + 1)).collect::<Vec<_>>();
         for kind in [UpdateKind::Insert, UpdateKind::Delete] {
-            singles(&mut live, &format!("{kind:?} one by one"), &each(kind));
+            singles(&mut live, &format!("{kind:?} one by one"), &single_writes(kind));
         }
-        let all = many(o, UpdateKind::Delete, 0..MANY);
-        timed("bulk delete (one batch)", MANY, || live.write(&all).map(drop).unwrap());
+        let deletes = many(o, UpdateKind::Delete, 0..MANY);
+        timed("bulk delete (one batch)", MANY, || live.write(&deletes).map(drop).unwrap());
         timed("  and the other copy", MANY, || while !live.sync_standby() {});
         println!("lookups meanwhile: {:.1} M/s", count.load(Relaxed) as f64 / start.elapsed().as_secs_f64() / 1e6);
         stop.store(true, Relaxed);
@@ -228,21 +232,21 @@ fn writes(o: &Overlay, readers: usize) {
 
 /// Writes each third of the batches differently: published one by one, in groups of 32, and
 /// deferred.
-fn singles(live: &mut LiveTables, what: &str, batches: &[WriteBatch]) {
+fn singles(live: &mut LiveTables, label: &str, batches: &[WriteBatch]) {
     let third = batches.len() / 3;
     let (first, rest) = batches.split_at(third);
     let (second, last) = rest.split_at(third);
-    timed(&format!("{what}, each published"), first.len() as u64, || {
+    timed(&format!("{label}, each published"), first.len() as u64, || {
         for batch in first {
             live.write(batch).unwrap();
         }
     });
-    timed(&format!("{what}, 32 published together"), second.len() as u64, || {
+    timed(&format!("{label}, 32 published together"), second.len() as u64, || {
         for batches in second.chunks(32) {
             assert!(live.write_batches(batches).iter().all(Result::is_ok));
         }
     });
-    timed(&format!("{what}, write_deferred"), last.len() as u64, || {
+    timed(&format!("{label}, write_deferred"), last.len() as u64, || {
         for batch in last {
             live.write_deferred(batch).unwrap();
         }

@@ -58,7 +58,11 @@ pub(super) struct EntryEncoder {
 }
 
 impl EntryEncoder {
-    /// Creates the encoder of a table; `layout` is the layout of its entries' keys.
+    /// Creates the encoder of a table; `layout` is the layout of its entries' keys. `entry_id`
+    /// requests entry ids in values.
+    ///
+    /// # Errors
+    /// A table with more actions than a value's first byte can name.
     pub fn new(
         pipeline: &Pipeline,
         id: TableId,
@@ -70,9 +74,10 @@ impl EntryEncoder {
         if got > most {
             return Err(LookupError::TooManyActions { table: table.preamble.name.clone(), got, most });
         }
-        let known = |action: ActionId| pipeline.actions.get(action).is_some();
-        let fields = |action| if known(action) { action_layout(pipeline, action) } else { Vec::new() };
-        let shape = LookupLayout::new(table, entry_id, |action| fields(action).iter().map(|f| f.width).collect());
+        let exists = |action: ActionId| pipeline.actions.get(action).is_some();
+        let fields = |action| if exists(action) { action_layout(pipeline, action) } else { Vec::new() };
+        let lookup_layout =
+            LookupLayout::new(table, entry_id, |action| fields(action).iter().map(|f| f.width).collect());
         let mut arms = vec![None; pipeline.actions.len()];
         for (position, listed) in table.actions.iter().enumerate() {
             if let Some(arm) = arms.get_mut(listed.action.index()) {
@@ -80,25 +85,25 @@ impl EntryEncoder {
             }
         }
         let args = table.actions.iter().map(|listed| fields(listed.action).iter().map(|f| f.offset).collect());
-        let direct = || {
-            let usable =
-                table.actions.iter().zip(&shape.value.arm_len_bytes).filter(|(listed, _)| !listed.default_only);
-            usable.map(|(_, len)| *len).max().unwrap_or(1)
+        let max_action_len = || {
+            let usable_lens =
+                table.actions.iter().zip(&lookup_layout.value.arm_len_bytes).filter(|(listed, _)| !listed.default_only);
+            usable_lens.map(|(_, len)| *len).max().unwrap_or(1)
         };
-        let longest = match table.implementation {
+        let max_len = match table.implementation {
             // In this case only entries that the program declares can name an action directly.
-            Some(_) if table.entries.is_empty() => shape.value.data_offset() + 4,
-            Some(_) => direct().max(shape.value.data_offset() + 4),
-            None => direct(),
+            Some(_) if table.entries.is_empty() => lookup_layout.value.data_offset() + 4,
+            Some(_) => max_action_len().max(lookup_layout.value.data_offset() + 4),
+            None => max_action_len(),
         };
         let prefix = layout.fields.iter().find(|f| f.kind == MatchKind::Lpm);
         Ok(EntryEncoder {
-            key_copies: build_key_copies(&shape, layout),
+            key_copies: build_key_copies(&lookup_layout, layout),
             prefix_len: prefix.map_or(0, |f| f.offset + f.words),
             arms,
             args: args.collect(),
-            max_value_len_bytes: longest,
-            layout: shape,
+            max_value_len_bytes: max_len,
+            layout: lookup_layout,
         })
     }
 
@@ -123,38 +128,40 @@ impl EntryEncoder {
         entry[self.prefix_len] as u32
     }
 
-    /// Encodes an action as value bytes. `number` is the entry id, used if values carry one.
-    pub fn encode_value<'a>(&self, action: StoredActionRef<'_>, number: u32, room: &'a mut ValueBuf) -> &'a [u8] {
-        room.clear();
+    /// Encodes an action as value bytes in `buffer`: the arm, the entry id if values carry one
+    /// (`entry_id`), the id of a member or group, or the parameters, each little-endian in whole
+    /// bytes.
+    pub fn encode_value<'a>(&self, action: StoredActionRef<'_>, entry_id: u32, buffer: &'a mut ValueBuf) -> &'a [u8] {
+        buffer.clear();
         let (arm, id) = match action {
             // The control state holds only actions that the table lists.
             StoredActionRef::Call(action, _) => (self.arms.get(action.index()).copied().flatten().unwrap_or(0), None),
             StoredActionRef::Member(id) => (ValueLayout::MEMBER, Some(id)),
             StoredActionRef::Group(id) => (ValueLayout::GROUP, Some(id)),
         };
-        room.push(arm);
+        buffer.push(arm);
         if self.layout.value.entry_id {
-            room.extend_from_slice(&number.to_le_bytes());
+            buffer.extend_from_slice(&entry_id.to_le_bytes());
         }
         if let Some(id) = id {
-            room.extend_from_slice(&id.to_le_bytes());
+            buffer.extend_from_slice(&id.to_le_bytes());
         }
         if let (StoredActionRef::Call(_, words), Some(params)) = (action, self.layout.value.arms.get(usize::from(arm)))
         {
             for (param, first) in params.iter().zip(&self.args[usize::from(arm)]) {
-                let mut left = param.width.div_ceil(8) as usize;
+                let mut left_bytes = param.width.div_ceil(8) as usize;
                 for word in words.iter().skip(*first) {
                     let bytes = word.to_le_bytes();
-                    let count = left.min(8);
-                    room.extend_from_slice(&bytes[..count]);
-                    left -= count;
-                    if left == 0 {
+                    let count = left_bytes.min(8);
+                    buffer.extend_from_slice(&bytes[..count]);
+                    left_bytes -= count;
+                    if left_bytes == 0 {
                         break;
                     }
                 }
             }
         }
-        room
+        buffer
     }
 
     /// Returns a value in its own allocation, followed by zeros so that readers can load whole

@@ -92,6 +92,7 @@ impl<T: Clone> LeftRight<T> {
     }
 
     /// Waits up to `patience` until no reader holds the standby copy. Returns whether it is free.
+    /// It spins first, then yields, then sleeps, because a reader holds a copy for one batch.
     pub fn wait_for_standby(&mut self, patience: Duration) -> bool {
         for _ in 0..2000 {
             if self.standby().is_some() {

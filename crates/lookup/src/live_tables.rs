@@ -120,20 +120,21 @@ impl LiveTables {
 
     /// Creates and publishes lookups for an existing state. This takes half the time of writing the
     /// entries one by one, and less peak memory.
+    /// Ids of entries are assigned in the state's order.
     pub fn with_state(state: ControlState, entry_ids: impl Fn(TableId) -> bool) -> Result<LiveTables, LiveError> {
         let mut lookups = LookupSet::new(&state, &entry_ids)?;
         lookups.reserve_for_state(&state);
         let tables = || state.pipeline().tables.keys();
-        let mut numbers: Vec<_> = tables().map(|table| entry_ids(table).then(EntryIdAllocator::default)).collect();
+        let mut allocators: Vec<_> = tables().map(|table| entry_ids(table).then(EntryIdAllocator::default)).collect();
         let entries = tables().flat_map(|table| state.entries(table).map(move |e| (table, e.clone())));
         let entries = entries.map(|(table, entry)| StateChange::Inserted(table, entry, Counter::default()));
         let mut changes = object_changes(&state).chain(entries);
         loop {
-            let some: Vec<StateChange> = changes.by_ref().take(LOAD_CHUNK_CHANGES).collect();
-            if some.is_empty() {
+            let chunk: Vec<StateChange> = changes.by_ref().take(LOAD_CHUNK_CHANGES).collect();
+            if chunk.is_empty() {
                 break;
             }
-            let batch = assign_entry_ids(&mut numbers, &mut Vec::new(), some);
+            let batch = assign_entry_ids(&mut allocators, &mut Vec::new(), chunk);
             lookups.apply_changes(&state, &batch);
         }
         drop(changes);
@@ -144,7 +145,7 @@ impl LiveTables {
             standby_backlog: Vec::new(),
             unpublished: Vec::new(),
             unpublished_since: None,
-            entry_ids: numbers,
+            entry_ids: allocators,
             freed_ids: Vec::new(),
             retired_ids: VecDeque::new(),
             reader_timeout: LiveTables::READER_TIMEOUT,
@@ -295,8 +296,8 @@ impl LiveTables {
     /// rule can take several times as long.
     pub fn maintain(&mut self, pieces: usize) -> bool {
         let version = self.state.version();
-        let quiet = std::mem::replace(&mut self.version_at_last_maintenance, version) == version;
-        if !quiet || !self.unpublished.is_empty() {
+        let is_idle = std::mem::replace(&mut self.version_at_last_maintenance, version) == version;
+        if !is_idle || !self.unpublished.is_empty() {
             return true;
         }
         self.sync_standby();
@@ -387,14 +388,15 @@ fn object_changes(state: &ControlState) -> impl Iterator<Item = StateChange> {
     members.chain(groups).chain(sets).chain(defaults).collect::<Vec<_>>().into_iter()
 }
 
-/// Assigns ids to the entries of changes. Appends the ids of deleted entries to `freed`.
+/// Assigns ids to the entries of changes, in their order. `allocators` has that of each table whose
+/// values carry ids. Appends the ids of deleted entries to `freed`.
 fn assign_entry_ids(
-    numbers: &mut [Option<EntryIdAllocator>],
+    allocators: &mut [Option<EntryIdAllocator>],
     freed: &mut Vec<(TableId, u32)>,
     changes: Vec<StateChange>,
 ) -> ChangesWithIds {
-    let any = numbers.iter().any(Option::is_some);
-    let mut one = |change: &StateChange| {
+    let has_ids = allocators.iter().any(Option::is_some);
+    let mut id_of_change = |change: &StateChange| {
         let (StateChange::Inserted(table, entry, _)
         | StateChange::Modified(table, _, entry, _)
         | StateChange::Deleted(table, entry)
@@ -402,19 +404,19 @@ fn assign_entry_ids(
         else {
             return None;
         };
-        let numbers = numbers.get_mut(table.index())?.as_mut()?;
+        let allocator = allocators.get_mut(table.index())?.as_mut()?;
         match change {
-            StateChange::Inserted(..) => Some(numbers.allocate(entry.sequence())),
+            StateChange::Inserted(..) => Some(allocator.allocate(entry.sequence())),
             StateChange::Deleted(..) => {
-                let number = numbers.retire(entry.sequence())?;
-                freed.push((*table, number));
-                Some(number)
+                let id = allocator.retire(entry.sequence())?;
+                freed.push((*table, id));
+                Some(id)
             }
-            _ => numbers.get(entry.sequence()),
+            _ => allocator.get(entry.sequence()),
         }
     };
-    let given = if any { changes.iter().map(&mut one).collect() } else { Vec::new() };
-    ChangesWithIds { changes, entry_ids: given }
+    let entry_ids = if has_ids { changes.iter().map(&mut id_of_change).collect() } else { Vec::new() };
+    ChangesWithIds { changes, entry_ids }
 }
 
 /// Guard of a group of writes, which are published together when it is dropped.

@@ -116,25 +116,25 @@ impl LookupLayout {
     pub fn new(table: &Table, entry_id: bool, params: impl Fn(ir::ActionId) -> Vec<u32>) -> LookupLayout {
         let kind = lookup_kind(table);
         let (keys, key_bits, words) = layout_keys(table, kind);
-        let selector = |(index, key): (usize, &ir::MatchKey)| (key.kind == MatchKind::Selector).then_some(index);
-        let data = if entry_id { 5 } else { 1 };
+        let selector_index = |(index, key): (usize, &ir::MatchKey)| (key.kind == MatchKind::Selector).then_some(index);
+        let data_offset = if entry_id { 5 } else { 1 };
         let mut value =
             ValueLayout { entry_id, arms: Vec::new(), arm_len_bytes: Vec::new(), readable_bytes: ValueLayout::SHORT };
         for action in &table.actions {
-            let mut offset = data;
-            let mut place = |width: u32| {
-                let place = ValueParamField { offset, width };
+            let mut offset = data_offset;
+            let mut next_field = |width: u32| {
+                let field = ValueParamField { offset, width };
                 offset += width.div_ceil(8) as usize;
-                place
+                field
             };
-            value.arms.push(params(action.action).into_iter().map(&mut place).collect());
+            value.arms.push(params(action.action).into_iter().map(&mut next_field).collect());
             value.arm_len_bytes.push(offset);
             if !action.default_only && offset > ValueLayout::SHORT {
                 value.readable_bytes = ValueLayout::LONG;
             }
         }
-        let selector = table.keys.iter().enumerate().filter_map(selector).collect();
-        LookupLayout { kind, keys, key_bits, words, selector_keys: selector, value }
+        let selector_keys = table.keys.iter().enumerate().filter_map(selector_index).collect();
+        LookupLayout { kind, keys, key_bits, words, selector_keys, value }
     }
 }
 
@@ -149,33 +149,36 @@ fn lookup_kind(table: &Table) -> LookupKind {
     }
 }
 
+/// Assigns each key element its bits in the lookup key. Returns the fields, the number of bits (for
+/// LPM of the exact keys alone), and the number of words. No key straddles words unless it is wider
+/// than one; an LPM key starts at a word.
 fn layout_keys(table: &Table, kind: LookupKind) -> (Vec<LookupKeyField>, u32, usize) {
     let mut keys: Vec<(usize, &ir::MatchKey)> = table.match_keys().collect();
     if kind != LookupKind::Ternary {
         // The sort is stable and false sorts before true, so the LPM key comes last.
         keys.sort_by_key(|(_, key)| (key.kind == MatchKind::Lpm, std::cmp::Reverse(key.ty.width())));
     }
-    let mut next = 0;
+    let mut next_bit = 0;
     let mut exact_bits = 0;
-    let mut places = Vec::new();
+    let mut fields = Vec::new();
     for (position, key) in keys {
         let width = key.ty.width();
-        let straddles = next % 64 + width > 64;
+        let straddles = next_bit % 64 + width > 64;
         if straddles || (kind == LookupKind::Lpm && key.kind == MatchKind::Lpm) {
-            next = next.next_multiple_of(64);
+            next_bit = next_bit.next_multiple_of(64);
         }
-        places.push(LookupKeyField {
+        fields.push(LookupKeyField {
             position,
             kind: key.kind,
             width_bits: width,
-            bit_offset: next,
+            bit_offset: next_bit,
             signed: key.ty.is_signed(),
         });
-        next += width;
+        next_bit += width;
         if key.kind == MatchKind::Exact {
-            exact_bits = next;
+            exact_bits = next_bit;
         }
     }
-    let bits = if kind == LookupKind::Lpm { exact_bits } else { next };
-    (places, bits, next.div_ceil(64).max(1) as usize)
+    let bits = if kind == LookupKind::Lpm { exact_bits } else { next_bit };
+    (fields, bits, next_bit.div_ceil(64).max(1) as usize)
 }

@@ -87,11 +87,11 @@ impl LookupSet {
     /// Creates empty tables. `entry_ids` returns whether a table's values carry entry ids.
     pub(super) fn new(state: &ControlState, entry_ids: impl Fn(TableId) -> bool) -> Result<LookupSet, LookupError> {
         let pipeline = state.pipeline();
-        let table = |id: TableId| {
+        let new_table = |id: TableId| {
             let encoder = EntryEncoder::new(pipeline, id, state.layout(id), entry_ids(id))?;
             let structure = LookupStructure::new(&encoder);
-            let short = matches!(structure, LookupStructure::Exact(_)) && encoder.layout.words == 1;
-            let small_table = short.then(|| SmallTable::new(encoder.max_value_len_bytes));
+            let has_one_word_key = matches!(structure, LookupStructure::Exact(_)) && encoder.layout.words == 1;
+            let small_table = has_one_word_key.then(|| SmallTable::new(encoder.max_value_len_bytes));
             let default = encoder.padded_value(state.default_action(id));
             let profile = pipeline.tables[id].implementation;
             let profile = profile.filter(|id| pipeline.externs.get(*id).is_some_and(|e| is_profile(&e.kind)));
@@ -107,13 +107,13 @@ impl LookupSet {
             })
         };
         let objects = state.shared_objects();
-        let set =
+        let new_value_set =
             |id: ValueSetId| ValueSetMatcher::new(state.value_set_layout(id), objects.value_sets[id.index()].clone());
         Ok(LookupSet {
             version: state.version(),
-            tables: pipeline.tables.keys().map(table).collect::<Result<_, _>>()?,
+            tables: pipeline.tables.keys().map(new_table).collect::<Result<_, _>>()?,
             profiles: vec![ProfileMembers::default(); pipeline.externs.len()],
-            value_sets: pipeline.value_sets.keys().map(set).collect(),
+            value_sets: pipeline.value_sets.keys().map(new_value_set).collect(),
             multicast_groups: objects.multicast.clone(),
             clone_sessions: objects.clones.clone(),
             meters: objects.meters.clone(),

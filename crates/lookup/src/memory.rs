@@ -266,22 +266,22 @@ mod mapping {
 
         /// Sets the used size to the first `bytes` and requests huge pages for them.
         pub(super) fn extend_used(&mut self, bytes: usize) {
-            let whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-            let huge = if bytes >= WHOLE_HUGE_PAGE_MIN_BYTES {
+            let full_pages = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+            let new_huge_bytes = if bytes >= WHOLE_HUGE_PAGE_MIN_BYTES {
                 bytes.next_multiple_of(HUGE_PAGE_BYTES).min(self.capacity_bytes)
             } else {
-                whole
+                full_pages
             };
-            if huge > self.huge_bytes {
+            if new_huge_bytes > self.huge_bytes {
                 // Converts a tail of small pages that fills a huge page now, because the kernel's
                 // copy takes a few milliseconds. Readers don't use this copy of the tables yet; a
                 // later conversion by the kernel would delay them.
-                let tail = self.used_bytes > self.huge_bytes;
-                self.madvise(self.huge_bytes, huge, libc::MADV_HUGEPAGE);
-                if tail {
+                let has_small_tail = self.used_bytes > self.huge_bytes;
+                self.madvise(self.huge_bytes, new_huge_bytes, libc::MADV_HUGEPAGE);
+                if has_small_tail {
                     self.madvise(self.huge_bytes, self.huge_bytes + HUGE_PAGE_BYTES, libc::MADV_COLLAPSE);
                 }
-                self.huge_bytes = huge;
+                self.huge_bytes = new_huge_bytes;
             }
             self.used_bytes = bytes;
         }
@@ -334,22 +334,22 @@ mod mapping {
     fn map_aligned(bytes: usize) -> Option<NonNull<u8>> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let all = bytes.checked_add(HUGE_PAGE_BYTES)?;
+        let mapped_bytes = bytes.checked_add(HUGE_PAGE_BYTES)?;
         // SAFETY: a new mapping at an address that the kernel chooses; the trimmed ends lie inside
         // it.
         unsafe {
-            let start = libc::mmap(std::ptr::null_mut(), all, access, flags, -1, 0);
+            let start = libc::mmap(std::ptr::null_mut(), mapped_bytes, access, flags, -1, 0);
             if start == libc::MAP_FAILED {
                 return None;
             }
-            let skip = (start as usize).next_multiple_of(HUGE_PAGE_BYTES) - start as usize;
-            if skip > 0 {
-                libc::munmap(start, skip);
+            let unaligned_bytes = (start as usize).next_multiple_of(HUGE_PAGE_BYTES) - start as usize;
+            if unaligned_bytes > 0 {
+                libc::munmap(start, unaligned_bytes);
             }
-            if HUGE_PAGE_BYTES - skip > 0 {
-                libc::munmap(start.byte_add(skip + bytes), HUGE_PAGE_BYTES - skip);
+            if HUGE_PAGE_BYTES - unaligned_bytes > 0 {
+                libc::munmap(start.byte_add(unaligned_bytes + bytes), HUGE_PAGE_BYTES - unaligned_bytes);
             }
-            NonNull::new(start.byte_add(skip).cast())
+            NonNull::new(start.byte_add(unaligned_bytes).cast())
         }
     }
 }

@@ -35,10 +35,10 @@ impl LookupSet {
         let Some(members) = table.profile.and_then(|profile| self.profiles.get(profile.index())) else { return null() };
         let offset = table.member_id_offset();
         // SAFETY: for these two arms the four bytes of the id follow the value's header.
-        let number = u32::from_le_bytes(unsafe { value.add(offset).cast::<[u8; 4]>().read() });
+        let id = u32::from_le_bytes(unsafe { value.add(offset).cast::<[u8; 4]>().read() });
         let slot = match arm {
-            ValueLayout::MEMBER => members.member_slot(number),
-            _ => members.pick_member_slot(number, hash),
+            ValueLayout::MEMBER => members.member_slot(id),
+            _ => members.pick_member_slot(id, hash),
         };
         slot.and_then(|slot| table.members.get(slot)).map_or(null(), <[u8]>::as_ptr)
     }

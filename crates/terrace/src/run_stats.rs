@@ -74,14 +74,14 @@ impl RunSummary {
         }
         // Packets to the CPU are counted under their own reason. That no controller takes them here
         // is not a second loss.
-        let taken_by_nobody = packet::DropReason::from(packet::PortReason::PacketInQueueFull);
-        for (reason, counter) in report.drops().iter().filter(|(reason, _)| *reason != taken_by_nobody) {
+        let not_taken = packet::DropReason::from(packet::PortReason::PacketInQueueFull);
+        for (reason, counter) in report.drops().iter().filter(|(reason, _)| *reason != not_taken) {
             stats.drops.insert(reasons.drop_name(reason).into_owned(), counter);
         }
-        let one = |(id, (name, counters)): (&packet::PortId, &(String, PortCounters))| {
+        let port_entry = |(id, (name, counters)): (&packet::PortId, &(String, PortCounters))| {
             port_stats(id.0, name, counters, reasons)
         };
-        stats.ports = report.ports.iter().map(one).collect();
+        stats.ports = report.ports.iter().map(port_entry).collect();
         stats
     }
 
@@ -109,8 +109,12 @@ impl RunSummary {
     /// Renders the statistics as text.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        let of = self.region.as_ref().map_or(String::new(), |region| format!(", region {region}"));
-        let _ = writeln!(text, "program {}{of}, table version {}, {:.1} s", self.program, self.version, self.seconds);
+        let region_text = self.region.as_ref().map_or(String::new(), |region| format!(", region {region}"));
+        let _ = writeln!(
+            text,
+            "program {}{region_text}, table version {}, {:.1} s",
+            self.program, self.version, self.seconds
+        );
         let _ = writeln!(
             text,
             "{:<10} {:>12} packets {:>16} bytes",

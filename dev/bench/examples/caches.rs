@@ -70,6 +70,8 @@ impl Sender<'_> {
     }
 }
 
+/// Measures a kind of segment cache: first the packets to the slow path under traffic with hot VMs,
+/// then the memory of a flow to each VM.
 fn measure_kind(program: &Program, world: Workload, kind: SegmentCacheKind) -> anyhow::Result<()> {
     let cache = SegmentCacheConfig { kind, max_segments: world.vms + world.vms / 8, ..SegmentCacheConfig::default() };
     let mut engine = SegmentCache::new(program.pipeline.clone(), Config::default(), cache)?;
@@ -83,12 +85,13 @@ fn measure_kind(program: &Program, world: Workload, kind: SegmentCacheKind) -> a
     let mut rng = fastrand::Rng::with_seed(7);
     println!("{kind:?}, {} VMs, 5 % of them draw 95 % of the packets", world.vms);
     for window in 0..4 {
-        let before = engine.stats().clone();
-        let number = |rng: &mut fastrand::Rng| {
+        let stats_before = engine.stats().clone();
+        let random_vm = |rng: &mut fastrand::Rng| {
             if rng.f64() < 0.95 { rng.usize(..hot) } else { hot + rng.usize(..world.vms - hot) }
         };
-        sender.send(&mut engine, (0..WINDOW).map(|_| number(&mut rng)), 1);
-        let (packets, misses) = (engine.stats().packets - before.packets, engine.stats().misses - before.misses);
+        sender.send(&mut engine, (0..WINDOW).map(|_| random_vm(&mut rng)), 1);
+        let (packets, misses) =
+            (engine.stats().packets - stats_before.packets, engine.stats().misses - stats_before.misses);
         let share = 1000.0 * misses as f64 / packets as f64;
         println!("  window {window}: {share:.3} per mille to the slow path");
     }
@@ -96,8 +99,8 @@ fn measure_kind(program: &Program, world: Workload, kind: SegmentCacheKind) -> a
     engine.clear();
     sender.send(&mut engine, 0..world.vms, 2);
     let tables: Vec<_> = engine.table_usage().map(|table| (table.entries, table.masks)).collect();
-    let each = engine.memory() / engine.table_usage().map(|table| table.entries).sum::<usize>().max(1);
-    println!("  tables (entries, masks): {tables:?}; {} MiB, {each} bytes an entry", engine.memory() >> 20);
+    let bytes_per_entry = engine.memory() / engine.table_usage().map(|table| table.entries).sum::<usize>().max(1);
+    println!("  tables (entries, masks): {tables:?}; {} MiB, {bytes_per_entry} bytes an entry", engine.memory() >> 20);
     println!("  {:?}", engine.stats());
     update(program, world, &mut engine)
 }

@@ -37,26 +37,28 @@ const BATCH: usize = 32;
 /// Capacity of the queue in packets, as of a port's ring.
 const QUEUE: usize = 1024;
 
+/// Compares software alone with three tiers. Arguments: VMs, seconds, and `native` for native code
+/// in place of the interpreter.
 fn main() -> anyhow::Result<()> {
-    let arg = |index, default: usize| std::env::args().nth(index).map_or(Ok(default), |arg| arg.parse());
-    let (vms, seconds) = (arg(1, 1_000_000)?, arg(2, 10)?);
+    let argument = |index, default: usize| std::env::args().nth(index).map_or(Ok(default), |text| text.parse());
+    let (vms, seconds) = (argument(1, 1_000_000)?, argument(2, 10)?);
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
     let world = Workload { layout: TenantLayout::ManyTenants, vms };
     let hot = (vms / 20).max(1);
     println!("{vms} VMs, {hot} of them draw 95 % of the packets");
 
     let is_native = std::env::args().nth(3).is_some_and(|kind| kind == "native");
-    let alone = if is_native { native() } else { reference() };
-    let mut software = System::new("software alone", &alone, &program, world)?;
+    let software_factory = if is_native { native() } else { reference() };
+    let mut software = System::new("software alone", &software_factory, &program, world)?;
     let cache = SegmentCacheConfig {
         kind: SegmentCacheKind::Exact,
         max_segments: vms + vms / 8,
         idle_ns: Some(Duration::from_secs(600).as_nanos() as u64),
         ..SegmentCacheConfig::default()
     };
-    let below = CachePlan { cache, is_rewrite_cache: is_native, ..CachePlan::default() }.shared();
-    let held = BTreeMap::from([("vm_nc_v4".to_owned(), TableMode::Hot(hot as u64))]);
-    let tiers = TiersPlan::in_one_process(native(), below, held).shared();
+    let lower_plan = CachePlan { cache, is_rewrite_cache: is_native, ..CachePlan::default() }.shared();
+    let hot_tables = BTreeMap::from([("vm_nc_v4".to_owned(), TableMode::Hot(hot as u64))]);
+    let tiers = TiersPlan::in_one_process(native(), lower_plan, hot_tables).shared();
     let mut tiers = System::new("three tiers", &tiers, &program, world)?;
 
     warm(&mut tiers, vms)?;
@@ -93,6 +95,7 @@ struct System {
 }
 
 impl System {
+    /// Loads a system with the entries of the workload. 5 % of the VMs are the hot ones.
     fn new(
         name: &'static str,
         choice: &SharedEngineFactory,
@@ -147,9 +150,10 @@ impl System {
         Ok(packets as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Offers packets at a rate for this time.
+    /// Offers packets at a rate for this time, at random intervals. A packet that finds the queue
+    /// full is lost. Returns the counts and the latencies.
     fn offered(&mut self, rate: f64, time: Duration) -> anyhow::Result<Offered> {
-        let mut gaps = fastrand::Rng::with_seed(11);
+        let mut rng = fastrand::Rng::with_seed(11);
         let (start, mut next, mut waiting) = (Instant::now(), 0.0, VecDeque::with_capacity(QUEUE));
         let mut offered = Offered::default();
         let end = time.as_nanos() as f64;
@@ -161,7 +165,7 @@ impl System {
                     false => offered.lost += 1,
                 }
                 offered.came += 1;
-                next -= (1.0 - gaps.f64()).ln() * 1e9 / rate;
+                next -= (1.0 - rng.f64()).ln() * 1e9 / rate;
             }
             let count = waiting.len().min(BATCH);
             if count == 0 {
@@ -204,30 +208,30 @@ impl Offered {
 fn warm(tiers: &mut System, vms: usize) -> anyhow::Result<()> {
     println!("\n| packets so far | switch | dpu | software, per mille | Mpps |\n|---|---|---|---|---|");
     let window = vms * 10;
-    let (mut before, mut all) = (BTreeMap::new(), 0);
+    let (mut before, mut packets_so_far) = (BTreeMap::new(), 0);
     for _ in 0..20 {
         let start = Instant::now();
-        for at in 0..window / BATCH {
+        for batch_number in 0..window / BATCH {
             tiers.run(BATCH)?;
             // As a node's housekeeping does.
-            if at % 4096 == 0 {
+            if batch_number % 4096 == 0 {
                 tiers.engine.advance_time(tiers.began.elapsed().as_nanos() as u64);
             }
         }
-        all += window;
+        packets_so_far += window;
         let served: BTreeMap<&str, u64> = tiers.engine.packets_by_tier().into_iter().collect();
-        let since = |tier: &str| served.get(tier).unwrap_or(&0) - before.get(tier).unwrap_or(&0);
-        let (switch, dpu, cpu) = (since("switch"), since("dpu"), since("cpu"));
-        let share = |part: u64, of: f64| of * part as f64 / (switch + dpu + cpu) as f64;
+        let served_since = |tier: &str| served.get(tier).unwrap_or(&0) - before.get(tier).unwrap_or(&0);
+        let (switch, dpu, cpu) = (served_since("switch"), served_since("dpu"), served_since("cpu"));
+        let share_of = |part: u64, scale: f64| scale * part as f64 / (switch + dpu + cpu) as f64;
         let rate = window as f64 / start.elapsed().as_secs_f64() / 1e6;
         println!(
             "| {} M | {:.2} % | {:.2} % | {:.3} | {rate:.2} |",
-            all / 1_000_000,
-            share(switch, 100.0),
-            share(dpu, 100.0),
-            share(cpu, 1000.0)
+            packets_so_far / 1_000_000,
+            share_of(switch, 100.0),
+            share_of(dpu, 100.0),
+            share_of(cpu, 1000.0)
         );
-        if share(cpu, 1000.0) < 0.1 {
+        if share_of(cpu, 1000.0) < 0.1 {
             break;
         }
         before = served;
@@ -236,6 +240,7 @@ fn warm(tiers: &mut System, vms: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Prints losses and latencies of both systems at loads below and above the capacity of software.
 fn compare(software: &mut System, tiers: &mut System, time: Duration) -> anyhow::Result<()> {
     software.capacity(time / 4)?;
     let capacity = software.capacity(time)?;
@@ -254,11 +259,11 @@ fn compare(software: &mut System, tiers: &mut System, time: Duration) -> anyhow:
             times.push((mean, p99));
         }
         if let [(mean, p99), (tiers_mean, tiers_p99)] = times[..] {
-            let less = |of: f64, to: f64| 100.0 * (to / of - 1.0);
+            let change_percent = |before: f64, after: f64| 100.0 * (after / before - 1.0);
             println!(
                 "| | | the tiers beside software | | {:+.1} % | {:+.1} % |",
-                less(mean, tiers_mean),
-                less(p99, tiers_p99)
+                change_percent(mean, tiers_mean),
+                change_percent(p99, tiers_p99)
             );
         }
     }

@@ -50,6 +50,8 @@ fn send(engine: &mut dyn Engine, flows: &[Flow], batches: &mut [Batch], now: u64
     Ok(used)
 }
 
+/// Prints the rate of new flows, which become rewrites, and of their next packets, which must all
+/// be rewritten.
 fn measure<R: BackingEngine>(
     cache: &mut RewriteCache<R>,
     name: &str,
@@ -60,29 +62,36 @@ where
     RewriteCache<R>: Engine,
 {
     cache.clear();
-    let before = cache.stats().clone();
-    let learned = send(cache, flows, batches, 1)?;
-    let kept = cache.stats().inserted - before.inserted;
-    anyhow::ensure!(kept == flows.len() as u64, "{kept} of {} flows are kept: {:?}", flows.len(), cache.stats());
-    let hit = send(cache, flows, batches, 2)?;
-    let rewritten = cache.stats().rewritten - before.rewritten;
-    anyhow::ensure!(rewritten == kept, "not all packets are rewritten: {:?}", cache.stats());
+    let stats_before = cache.stats().clone();
+    let learn_time = send(cache, flows, batches, 1)?;
+    let inserted = cache.stats().inserted - stats_before.inserted;
+    anyhow::ensure!(
+        inserted == flows.len() as u64,
+        "{inserted} of {} flows are kept: {:?}",
+        flows.len(),
+        cache.stats()
+    );
+    let hit_time = send(cache, flows, batches, 2)?;
+    let rewritten = cache.stats().rewritten - stats_before.rewritten;
+    anyhow::ensure!(rewritten == inserted, "not all packets are rewritten: {:?}", cache.stats());
     println!(
         "{} VMs, {name}: {:.0} new flows a second; {:.0} packets a second rewritten; {} bytes a flow",
         flows.len(),
-        flows.len() as f64 / learned.as_secs_f64(),
-        flows.len() as f64 / hit.as_secs_f64(),
+        flows.len() as f64 / learn_time.as_secs_f64(),
+        flows.len() as f64 / hit_time.as_secs_f64(),
         cache.flows().memory() / cache.flows().len()
     );
     Ok(())
 }
 
+/// Arguments: VMs, rounds, and `interpreter` or `native` for only one of the engines below the
+/// cache.
 fn main() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
     let vms = words.next().map_or(Ok(10_000), |vms| vms.parse())?;
     let rounds: u64 = words.next().map_or(Ok(3), |rounds| rounds.parse())?;
-    let which = words.next();
-    let wanted = |name: &str| which.as_deref().is_none_or(|which| which == name);
+    let only = words.next();
+    let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
     let world = Workload { layout: TenantLayout::ManyTenants, vms };
     let mut flows = Flows::each(&world);
@@ -90,18 +99,18 @@ fn main() -> anyhow::Result<()> {
     let (pipeline, config) = (program.pipeline.clone(), Config::default());
     let mut interpreted = RewriteCache::new(pipeline.clone(), config.clone(), vms)?;
     let mut native = RewriteCache::native(pipeline, config, vms)?;
-    if wanted("interpreter") {
+    if is_wanted("interpreter") {
         Entries::new(world, &program)?.write_all(|batch| interpreted.write(batch).map(drop))?;
     }
-    if wanted("native") {
+    if is_wanted("native") {
         Entries::new(world, &program)?.write_all(|batch| native.write(batch).map(drop))?;
     }
     let mut batches: Vec<Batch> = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
     for _ in 0..rounds {
-        if wanted("interpreter") {
+        if is_wanted("interpreter") {
             measure(&mut interpreted, "interpreter", &flows, &mut batches)?;
         }
-        if wanted("native") {
+        if is_wanted("native") {
             measure(&mut native, "native", &flows, &mut batches)?;
         }
     }

@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 /// Number of flows, used in rotation.
 const FLOWS: usize = 1 << 20;
 
+/// Arguments: the program, the layout of tenants, the number of VMs, the seconds, and the core.
 fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().collect();
     let kind = if words[1] == "overlay" { BenchProgram::Overlay } else { BenchProgram::Gateway };
-    let which = match words[1].strip_prefix("cached") {
-        Some(room) => EngineKind::Cached(room.trim_start_matches(':').parse().unwrap_or(FLOWS + FLOWS / 4)),
+    let engine_kind = match words[1].strip_prefix("cached") {
+        Some(max_flows) => EngineKind::Cached(max_flows.trim_start_matches(':').parse().unwrap_or(FLOWS + FLOWS / 4)),
         None => EngineKind::MEASURED,
     };
     let layout = if words[2] == "one" { TenantLayout::OneTenant } else { TenantLayout::ManyTenants };
@@ -27,28 +28,28 @@ fn main() -> anyhow::Result<()> {
     bench::machine::pin_to_core(words.get(5).map_or(1, |c| c.parse().unwrap_or(1)));
     let _huge = bench::machine::HugePages::reserve(1 << 30);
     let program = Program::load(kind, &bench::machine::results().join("programs"))?;
-    let mut engine = engines::load(which, &program, world)?.engine;
+    let mut engine = engines::load(engine_kind, &program, world)?.engine;
     let mut flows = Flows::new(&world, FlowDistribution::Uniform, FLOWS, 1);
     let mut ring = Ring::new(Template::new(64), BATCH);
     let mut output = packet::BatchOutput::new();
     let end = Instant::now() + Duration::from_secs_f64(words[4].parse()?);
     let mut best = f64::MAX;
-    let mut all = Vec::new();
+    let mut times_ns = Vec::new();
     while Instant::now() < end {
         let work = process_round(engine.as_mut(), &mut ring, &mut flows, &mut output);
         let ns = work.took.unwrap_or_default().as_nanos() as f64 / work.operations as f64;
         best = best.min(ns);
-        all.push(ns);
+        times_ns.push(ns);
     }
-    all.sort_by(f64::total_cmp);
+    times_ns.sort_by(f64::total_cmp);
     println!(
         "{} {} {}: best {best:.1} ns, 10 % {:.1}, median {:.1} ns a packet, {} rounds",
         words[1],
         words[2],
         words[3],
-        all[all.len() / 10],
-        all[all.len() / 2],
-        all.len()
+        times_ns[times_ns.len() / 10],
+        times_ns[times_ns.len() / 2],
+        times_ns.len()
     );
     Ok(())
 }

@@ -104,6 +104,8 @@ fn strewn(count: usize, seed: u64) -> Vec<usize> {
     numbers
 }
 
+/// Measures the set-up of flows, and the throughput with a mix of new and established flows,
+/// without and with a limit on the set-up.
 fn main() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
     let vms = words.next().map_or(Ok(100_000), |vms| vms.parse())?;
@@ -111,8 +113,8 @@ fn main() -> anyhow::Result<()> {
     let program = Program::load(Which::Gateway, Path::new("target/bench/programs"))?;
     let world = Workload { layout: TenantLayout::ManyTenants, vms };
     let flows = Flows::each(&world);
-    let load = |room: usize| -> anyhow::Result<Cache> {
-        let mut cache = RewriteCache::native(program.pipeline.clone(), Config::default(), room)?;
+    let load = |max_flows: usize| -> anyhow::Result<Cache> {
+        let mut cache = RewriteCache::native(program.pipeline.clone(), Config::default(), max_flows)?;
         Entries::new(world, &program)?.write_all(|batch| cache.write(batch).map(drop))?;
         Ok(cache)
     };
@@ -137,6 +139,8 @@ fn taking(paced: bool) -> &'static str {
     if paced { "the slow path takes what is left, 5 % at least" } else { "the slow path takes all" }
 }
 
+/// Prints the rate at which a cache without flows sets up one for each VM, and the rate of their
+/// next packets.
 fn set_up(engine: &mut Cache, flows: &[Flow], rounds: u64) {
     let ready = (0..READY).map(|_| Batch::with_capacity(BATCH)).collect();
     let mut sender = Sender { template: Template::new(64), flows, ready, out: BatchOutput::new() };
@@ -145,15 +149,15 @@ fn set_up(engine: &mut Cache, flows: &[Flow], rounds: u64) {
     for round in 0..rounds {
         engine.clear();
         let misses = engine.stats().inserted;
-        let new = sender.send(engine, order.iter().copied(), 2 * round + 1);
-        let made = engine.stats().inserted - misses;
-        let again = sender.send(engine, order.iter().copied(), 2 * round + 2);
-        let hits = engine.stats().inserted - misses == made;
+        let set_up_time = sender.send(engine, order.iter().copied(), 2 * round + 1);
+        let inserted = engine.stats().inserted - misses;
+        let hit_time = sender.send(engine, order.iter().copied(), 2 * round + 2);
+        let all_hit = engine.stats().inserted - misses == inserted;
         println!(
-            "  {made} new flows: {:.0} set up a second; the same again: {:.0} packets a second{}",
-            made as f64 / new.as_secs_f64(),
-            flows.len() as f64 / again.as_secs_f64(),
-            if hits { "" } else { ", not all of which hit" }
+            "  {inserted} new flows: {:.0} set up a second; the same again: {:.0} packets a second{}",
+            inserted as f64 / set_up_time.as_secs_f64(),
+            flows.len() as f64 / hit_time.as_secs_f64(),
+            if all_hit { "" } else { ", not all of which hit" }
         );
     }
     let rewrites = engine.flows();
@@ -248,7 +252,7 @@ impl Streams<'_> {
             }
             self.process(engine);
         }
-        let (mut took, mut packets) = (0, 0);
+        let (mut total_ns, mut packets) = (0, 0);
         for round in 0..5 {
             for _ in 0..self.order.len().div_ceil(TAKEN) {
                 self.batch.clear();
@@ -260,12 +264,12 @@ impl Streams<'_> {
                 }
                 let (ns, forwarded) = self.process(engine);
                 if round > 1 {
-                    took += ns;
+                    total_ns += ns;
                     packets += forwarded.len();
                 }
             }
         }
-        1e9 * packets as f64 / took as f64
+        1e9 * packets as f64 / total_ns as f64
     }
 
     /// Runs established flows at shares of their maximum rate, with and without new ones.
@@ -286,21 +290,23 @@ impl Streams<'_> {
         }
     }
 
+    /// Offers packets of established and of new flows at these rates, in packets per second, to the
+    /// engine in simulated time. A queue that is full loses packets.
     fn run(&mut self, engine: &mut Cache, established: f64, new: f64) -> Outcome {
-        let (start, before) = (self.now, (engine.stats().inserted, engine.stats().refused_admission));
+        let (start, stats_before) = (self.now, (engine.stats().inserted, engine.stats().refused_admission));
         let mut streams = [Stream::new(established, start), Stream::new(new, start)];
-        let (mut queue, mut kept) = (VecDeque::new(), 0);
+        let (mut queue, mut forwarded_count) = (VecDeque::new(), 0);
         while self.now < start + STREAMS {
             // Packets that have arrived by now.
-            while let Some(first) = (0..2).min_by(|one, other| streams[*one].next.total_cmp(&streams[*other].next)) {
-                let stream = &mut streams[first];
+            while let Some(earliest) = (0..2).min_by(|a, b| streams[*a].next.total_cmp(&streams[*b].next)) {
+                let stream = &mut streams[earliest];
                 if stream.next > self.now as f64 {
                     break;
                 }
                 stream.next += stream.every;
                 stream.came += 1;
                 if queue.len() < QUEUE {
-                    queue.push_back(first == 0);
+                    queue.push_back(earliest == 0);
                 }
             }
             if queue.is_empty() {
@@ -313,16 +319,16 @@ impl Streams<'_> {
                 let flow = if *is_established { self.established() } else { self.new_flow() };
                 push_packet(&mut self.batch, &self.template, flow, self.now);
             }
-            let (took, forwarded) = self.process(engine);
-            self.now += took;
-            kept += kinds.iter().zip(&forwarded).filter(|(kind, forwarded)| **kind && **forwarded).count();
+            let (batch_ns, forwarded) = self.process(engine);
+            self.now += batch_ns;
+            forwarded_count += kinds.iter().zip(&forwarded).filter(|(kind, forwarded)| **kind && **forwarded).count();
         }
         let seconds = (self.now - start) as f64 / 1e9;
-        let came = streams[0].came.saturating_sub(queue.iter().filter(|kind| **kind).count() as u64);
+        let arrived = streams[0].came.saturating_sub(queue.iter().filter(|kind| **kind).count() as u64);
         Outcome {
-            kept: kept as f64 / came as f64,
-            set_up: (engine.stats().inserted - before.0) as f64 / seconds,
-            refused: (engine.stats().refused_admission - before.1) as f64 / seconds,
+            kept: forwarded_count as f64 / arrived as f64,
+            set_up: (engine.stats().inserted - stats_before.0) as f64 / seconds,
+            refused: (engine.stats().refused_admission - stats_before.1) as f64 / seconds,
         }
     }
 }

@@ -128,9 +128,9 @@ fn run_flows(
         let start = Instant::now();
         for (batch, _) in batches.iter_mut().zip(flows.chunks(BATCH)) {
             out.clear();
-            let one = Instant::now();
+            let batch_start = Instant::now();
             engine.process(batch, &mut out);
-            longest = longest.max(one.elapsed());
+            longest = longest.max(batch_start.elapsed());
             assert!(out.verdicts().iter().all(|emission| matches!(emission.verdict, Verdict::Forward { .. })));
         }
         used += start.elapsed();
@@ -141,11 +141,11 @@ fn run_flows(
 /// Measures new flows, and then packets of known ones, per second; and the longest batch of new
 /// flows.
 fn rates(caches: &dyn Caches, workers: usize, flows: &[Flow], rounds: u64) -> anyhow::Result<([f64; 2], Duration)> {
-    let part = flows.len() / workers / (BATCH * READY) * (BATCH * READY);
+    let flows_per_worker = flows.len() / workers / (BATCH * READY) * (BATCH * READY);
     let line = &Line { workers, came: AtomicUsize::new(0) };
     let engines = (0..workers).map(|_| caches.worker()).collect::<anyhow::Result<Vec<_>>>()?;
     let times: Vec<[Duration; 3]> = std::thread::scope(|scope| {
-        let of_worker = |(core, (mut engine, flows)): (usize, (Box<dyn Engine>, &'_ [Flow]))| {
+        let spawn_worker = |(core, (mut engine, flows)): (usize, (Box<dyn Engine>, &'_ [Flow]))| {
             let flows = flows.to_vec();
             scope.spawn(move || {
                 pin_to_core(core);
@@ -158,14 +158,14 @@ fn rates(caches: &dyn Caches, workers: usize, flows: &[Flow], rounds: u64) -> an
                 [new, known[known.len() / 2], longest]
             })
         };
-        let parts = engines.into_iter().zip(flows.chunks(part)).enumerate();
-        let threads: Vec<_> = parts.map(of_worker).collect();
+        let parts = engines.into_iter().zip(flows.chunks(flows_per_worker)).enumerate();
+        let threads: Vec<_> = parts.map(spawn_worker).collect();
         threads.into_iter().map(|thread| thread.join().expect("a worker")).collect()
     });
     let longest = times.iter().map(|times| times[2]).max().unwrap_or_default();
-    let rates = [0, 1].map(|which| {
-        let slowest = times.iter().map(|times| times[which]).max().unwrap_or_default();
-        (workers * part) as f64 / slowest.as_secs_f64()
+    let rates = [0, 1].map(|kind| {
+        let slowest = times.iter().map(|times| times[kind]).max().unwrap_or_default();
+        (workers * flows_per_worker) as f64 / slowest.as_secs_f64()
     });
     Ok((rates, longest))
 }
@@ -180,7 +180,7 @@ fn writes(caches: &dyn Caches, program: &Program, world: Workload, flows: &[Flow
     });
     let mut engine = caches.worker()?;
     let stop = AtomicBool::new(false);
-    let mut took = Vec::new();
+    let mut times = Vec::new();
     std::thread::scope(|scope| -> anyhow::Result<()> {
         scope.spawn(|| {
             pin_to_core(1);
@@ -205,17 +205,18 @@ fn writes(caches: &dyn Caches, program: &Program, world: Workload, flows: &[Flow
                 batch.push_stored(kind, table, entry);
                 let start = Instant::now();
                 caches.write(&batch)?;
-                took.push(start.elapsed());
+                times.push(start.elapsed());
                 std::thread::sleep(Duration::from_micros(100));
             }
         }
         stop.store(true, Ordering::Relaxed);
         Ok(())
     })?;
-    took.sort();
-    Ok([took[took.len() / 2], took[took.len() * 99 / 100], took[took.len() - 1]])
+    times.sort();
+    Ok([times[times.len() / 2], times[times.len() * 99 / 100], times[times.len() - 1]])
 }
 
+/// Compares workers that take turns at one cache with workers that each have their own.
 fn main() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
     let vms = words.next().map_or(Ok(100_000), |vms| vms.parse())?;
@@ -224,12 +225,12 @@ fn main() -> anyhow::Result<()> {
     let world = Workload { layout: TenantLayout::ManyTenants, vms };
     let mut flows = Flows::each(&world);
     fastrand::Rng::with_seed(1).shuffle(&mut flows);
-    for own in [false, true, false, true] {
-        let name = if own { "each its own" } else { "in turns" };
+    for has_own_cache in [false, true, false, true] {
+        let name = if has_own_cache { "each its own" } else { "in turns" };
         let load = || -> anyhow::Result<Box<dyn Caches>> {
             let mut model = RewriteCache::native(program.pipeline.clone(), Config::default(), vms)?;
             Entries::new(world, &program)?.write_all(|batch| model.write(batch).map(drop))?;
-            Ok(match own {
+            Ok(match has_own_cache {
                 true => Box::new(PerWorkerCaches::new(model)),
                 false => Box::new(InTurns(Arc::new(Mutex::new(model)))),
             })
@@ -241,11 +242,11 @@ fn main() -> anyhow::Result<()> {
             );
         }
         let caches = load()?;
-        let took = writes(&*caches, &program, world, &flows)?;
-        let RewriteStats { rewritten, slow_path_packets: ran, stale, .. } = caches.stats();
+        let times = writes(&*caches, &program, world, &flows)?;
+        let RewriteStats { rewritten, slow_path_packets: slow_path, stale, .. } = caches.stats();
         println!(
-            "{name}, writes beside a worker: median {:?}, 99 % {:?}, longest {:?}; {rewritten} packets rewritten, {ran} not, {stale} stale",
-            took[0], took[1], took[2]
+            "{name}, writes beside a worker: median {:?}, 99 % {:?}, longest {:?}; {rewritten} packets rewritten, {slow_path} not, {stale} stale",
+            times[0], times[1], times[2]
         );
     }
     Ok(())

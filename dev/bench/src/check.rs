@@ -33,18 +33,18 @@ pub fn expected_outputs(
     template: &Template,
 ) -> anyhow::Result<Vec<ExpectedOutput>> {
     let samples = SAMPLES.min(flows.all().len());
-    let mut judge = engines::reference_engine(program, world, &flows.numbers()[..samples])?;
-    let mut answers = Vec::new();
+    let mut reference = engines::reference_engine(program, world, &flows.numbers()[..samples])?;
+    let mut expected = Vec::new();
     for flow in &flows.all()[..samples] {
         let packet = template.packet(*flow);
-        let outputs = judge.process(&packet, IN_PORT, 0);
-        let [out] = outputs.packets() else { bail!("{} packets of one", outputs.packets().len()) };
-        let Verdict::Forward { port } = out.verdict else {
-            bail!("{}: {flow:?} is not forwarded: {:?}", program.kind.name(), out.verdict)
+        let outputs = reference.process(&packet, IN_PORT, 0);
+        let [output] = outputs.packets() else { bail!("{} packets of one", outputs.packets().len()) };
+        let Verdict::Forward { port } = output.verdict else {
+            bail!("{}: {flow:?} is not forwarded: {:?}", program.kind.name(), output.verdict)
         };
-        answers.push(ExpectedOutput { flow: *flow, packet, sent: (port.0, out.bytes.clone()) });
+        expected.push(ExpectedOutput { flow: *flow, packet, sent: (port.0, output.bytes.clone()) });
     }
-    Ok(answers)
+    Ok(expected)
 }
 
 /// Checks that an engine sends the expected packets, in batches of `batch` packets.
@@ -53,37 +53,37 @@ pub fn expected_outputs(
 /// The first difference.
 pub fn check_engine(
     engine: &mut (impl Engine + ?Sized),
-    answers: &[ExpectedOutput],
+    expected: &[ExpectedOutput],
     batch: usize,
 ) -> anyhow::Result<()> {
     let mut output = BatchOutput::new();
     let mut packets = Batch::with_capacity(batch);
     let mut compared = 0;
-    for chunk in answers.chunks(batch.max(1)) {
+    for chunk in expected.chunks(batch.max(1)) {
         packets.clear();
         output.clear();
-        for answer in chunk {
-            packets.push_bytes(&answer.packet, PortId(IN_PORT), 0)?;
+        for sample in chunk {
+            packets.push_bytes(&sample.packet, PortId(IN_PORT), 0)?;
         }
         engine.process(&mut packets, &mut output);
         for (emission, packet) in output.iter(&packets) {
             let packet::PacketRef::Input(index) = emission.packet else { bail!("{} made a packet", engine.name()) };
-            let answer = &chunk[usize::from(index)];
+            let sample = &chunk[usize::from(index)];
             let Verdict::Forward { port } = emission.verdict else {
-                bail!("{}: {:?}: {:?} instead of port {}", engine.name(), answer.flow, emission.verdict, answer.sent.0)
+                bail!("{}: {:?}: {:?} instead of port {}", engine.name(), sample.flow, emission.verdict, sample.sent.0)
             };
             ensure!(
-                port.0 == answer.sent.0,
+                port.0 == sample.sent.0,
                 "{}: {:?}: {port} instead of {}",
                 engine.name(),
-                answer.flow,
-                answer.sent.0
+                sample.flow,
+                sample.sent.0
             );
-            check_packet(engine.name(), answer, packet.bytes(), &[])?;
+            check_packet(engine.name(), sample, packet.bytes(), &[])?;
             compared += 1;
         }
     }
-    ensure!(compared == answers.len(), "{}: {compared} of {} packets came out", engine.name(), answers.len());
+    ensure!(compared == expected.len(), "{}: {compared} of {} packets came out", engine.name(), expected.len());
     Ok(())
 }
 

@@ -33,23 +33,23 @@ pub fn run(programs: &Path, options: &Options, report: &mut Report) -> anyhow::R
         native.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
     .context("the machine refuses to let a thread run on all cores")?
-    .map(|took| report_times(NATIVE, took, report))?;
+    .map(|times| report_times(NATIVE, times, report))?;
     let terrace = std::env::current_exe()?.with_file_name("terrace");
     let source = machine::root().join("programs/gateway/gateway.p4");
-    let mut took = Vec::new();
+    let mut times_ms = Vec::new();
     // The first run reads from disk and is not counted.
     for run in 0..=options.windows.max(5) * 2 {
         let mut command = Command::new(&terrace);
         command.arg("compile").arg(&source).stdout(Stdio::null()).stderr(Stdio::piped());
         let start = Instant::now();
-        let done = command.output().with_context(|| format!("{}: build it first", terrace.display()))?;
+        let output = command.output().with_context(|| format!("{}: build it first", terrace.display()))?;
         let time = start.elapsed();
-        ensure!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr).trim());
+        ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
         if run > 0 {
-            took.push(time.as_secs_f64() * 1e3);
+            times_ms.push(time.as_secs_f64() * 1e3);
         }
     }
-    report_times(GROUP, took, report);
+    report_times(GROUP, times_ms, report);
     Ok(())
 }
 

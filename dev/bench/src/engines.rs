@@ -95,29 +95,29 @@ pub struct FilledEngine {
 ///
 /// # Errors
 /// If the engine refuses the program or an entry.
-pub fn load(which: EngineKind, program: &Program, world: Workload) -> anyhow::Result<FilledEngine> {
-    let mut engine = which.load(program)?;
+pub fn load(kind: EngineKind, program: &Program, world: Workload) -> anyhow::Result<FilledEngine> {
+    let mut engine = kind.load(program)?;
     let entries = Entries::new(world, program)?;
-    let (mut writing, mut shown, mut count) = (Duration::ZERO, 0, 0);
+    let (mut write_time, mut last_shown, mut count) = (Duration::ZERO, 0, 0);
     let total = entries.write_all(|batch| {
         let start = Instant::now();
         engine.write(batch)?;
-        writing += start.elapsed();
+        write_time += start.elapsed();
         count += batch.updates.len();
-        if count - shown >= 2_000_000 {
-            shown = count;
+        if count - last_shown >= 2_000_000 {
+            last_shown = count;
             eprintln!(
                 "  {} {}: {:.1} million entries, {:.1} s",
                 engine.name(),
                 program.kind.name(),
                 count as f64 / 1e6,
-                writing.as_secs_f64()
+                write_time.as_secs_f64()
             );
         }
         Ok::<(), WriteError>(())
     });
     let entries = total.with_context(|| format!("filling {}", program.kind.name()))?;
-    Ok(FilledEngine { engine, entries, writing })
+    Ok(FilledEngine { engine, entries, writing: write_time })
 }
 
 /// Creates the interpreter with only the entries for packets to these VMs, because a whole workload

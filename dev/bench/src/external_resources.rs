@@ -31,6 +31,7 @@ pub enum ExternalResource {
 }
 
 impl ExternalResource {
+    /// Releases the resource. Errors are ignored, because the others must be released too.
     fn release(&self) {
         match self {
             ExternalResource::Process(id) => {
@@ -145,30 +146,30 @@ extern "C" fn on_signal(_: libc::c_int) {
 /// # Errors
 /// If a pipe or a handler is refused.
 pub fn release_on_signals() -> io::Result<()> {
-    let mut ends = [0; 2];
+    let mut pipe_ends = [0; 2];
     // SAFETY: the array has space for two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+    if unsafe { libc::pipe2(pipe_ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    SIGNALLED.store(ends[1], Ordering::Relaxed);
+    SIGNALLED.store(pipe_ends[1], Ordering::Relaxed);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let handler: extern "C" fn(libc::c_int) = on_signal;
         // SAFETY: zeroed is a valid `sigaction`: no flags, an empty mask. The handler is
         // async-signal-safe.
-        let refused = unsafe {
+        let is_refused = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as libc::sighandler_t;
             action.sa_flags = libc::SA_RESTART;
             libc::sigaction(signal, &action, std::ptr::null_mut()) != 0
         };
-        if refused {
+        if is_refused {
             return Err(io::Error::last_os_error());
         }
     }
     let wait = move || {
         let mut byte = 0u8;
         // SAFETY: the buffer has one byte, and the descriptor stays open.
-        while unsafe { libc::read(ends[0], std::ptr::from_mut(&mut byte).cast(), 1) } != 1 {}
+        while unsafe { libc::read(pipe_ends[0], std::ptr::from_mut(&mut byte).cast(), 1) } != 1 {}
         release_all_and_exit();
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
@@ -180,21 +181,21 @@ const SECOND_LIFE: &str = "give-back-huge-pages";
 /// Releases all resources, and ends this process.
 fn release_all_and_exit() -> ! {
     // Kept locked, so that no new resource is registered while this process ends.
-    let held = registry();
+    let resources = registry();
     let mut pages = 0;
-    for what in held.values().rev() {
-        match what {
-            ExternalResource::HugePages(more) => pages += more,
-            what => what.release(),
+    for resource in resources.values().rev() {
+        match resource {
+            ExternalResource::HugePages(count) => pages += count,
+            resource => resource.release(),
         }
     }
     eprintln!("\nbench: interrupted; its resources are released");
     // Huge pages in use cannot be given back, and other threads still use some. So the program is
     // restarted to give them back.
     if pages > 0
-        && let Ok(own) = std::env::current_exe()
+        && let Ok(program) = std::env::current_exe()
     {
-        let error = Command::new(own).args([SECOND_LIFE, &pages.to_string()]).exec();
+        let error = Command::new(program).args([SECOND_LIFE, &pages.to_string()]).exec();
         eprintln!("bench: {pages} huge pages stay: {error}");
     }
     // SAFETY: ends the process without running destructors, because other threads may be using the

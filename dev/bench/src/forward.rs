@@ -144,35 +144,37 @@ fn compare_engines(
 ) -> anyhow::Result<()> {
     let flows = Flows::new(&world, choice, flow_count(options), options.seed);
     let template = Template::new(64);
-    for racer in engines.iter_mut() {
-        let answers = check::expected_outputs(racer.program, world, &flows, &template)?;
-        check::check_engine(racer.engine.as_mut(), &answers, BATCH)?;
-        warm_cache(racer, &flows, &template, &answers)?;
+    for loaded in engines.iter_mut() {
+        let expected = check::expected_outputs(loaded.program, world, &flows, &template)?;
+        check::check_engine(loaded.engine.as_mut(), &expected, BATCH)?;
+        warm_cache(loaded, &flows, &template, &expected)?;
     }
-    let missed = |engines: &[LoadedEngine<'_>]| engines.iter().filter_map(|racer| racer.engine.missed()).sum::<u64>();
-    let before = missed(engines);
+    let count_missed =
+        |engines: &[LoadedEngine<'_>]| engines.iter().filter_map(|loaded| loaded.engine.missed()).sum::<u64>();
+    let missed_before = count_missed(engines);
     let mut limits = memory_limits(world, options.seed)?;
     let xdp = load_xdp(overlay_of(engines), world, &flows, &template, report)?;
-    let cells: Vec<_> = engines.iter_mut().map(|racer| (racer.name, RefCell::new(racer.engine.as_mut()))).collect();
-    let mut contest = EntrantComparison::new(&chart(world.layout, choice), "VMs", format_count(world.vms), Unit::Mpps);
+    let cells: Vec<_> = engines.iter_mut().map(|loaded| (loaded.name, RefCell::new(loaded.engine.as_mut()))).collect();
+    let mut comparison =
+        EntrantComparison::new(&chart(world.layout, choice), "VMs", format_count(world.vms), Unit::Mpps);
     for (name, engine) in &cells {
-        contest.entrant(name, entrant(engine, &flows, &template, false));
+        comparison.entrant(name, entrant(engine, &flows, &template, false));
         if *name == BenchProgram::Overlay.name() {
-            contest.entrant(COPY_IN, entrant(engine, &flows_again(&world, choice, options), &template, true));
+            comparison.entrant(COPY_IN, entrant(engine, &flows_again(&world, choice, options), &template, true));
         }
     }
     if let Some(xdp) = &xdp {
         // A run that fails does no work, which is shown as a rate of 0.
-        contest.entrant(XDP, || xdp.run_step().unwrap_or(CallResult { operations: 0, took: Some(options.window) }));
+        comparison.entrant(XDP, || xdp.run_step().unwrap_or(CallResult { operations: 0, took: Some(options.window) }));
     }
     for (name, lines) in &mut limits {
         let mut ring = Ring::new(template.clone(), BATCH);
-        let mut own = flows.clone();
-        contest.entrant(name, move || process_at_limit(lines, &mut ring, &mut own));
+        let mut own_flows = flows.clone();
+        comparison.entrant(name, move || process_at_limit(lines, &mut ring, &mut own_flows));
     }
-    report.push(contest.run(options));
+    report.push(comparison.run(options));
     drop(cells);
-    let missed = missed(engines) - before;
+    let missed = count_missed(engines) - missed_before;
     if missed > 0 {
         let x = format_count(world.vms);
         report.note(format!("{CACHED}, {}, {}, {x} VMs: {missed} packets missed", world.layout.name(), choice.name()));
@@ -337,15 +339,15 @@ fn run_packet_sizes(programs: &[Program], options: &Options, report: &mut Report
         let bits = (template.packet_len() * 8) as u64;
         let in_bits = move |work: CallResult| CallResult { operations: work.operations * bits, ..work };
         let engine = RefCell::new(engine.as_mut());
-        let mut contest = EntrantComparison::new(SIZES, "bytes of the inner frame", frame.to_string(), Unit::Gbps);
+        let mut comparison = EntrantComparison::new(SIZES, "bytes of the inner frame", frame.to_string(), Unit::Gbps);
         // The first entrant, because ratios refer to it.
-        let (mut ring, mut own) = (Ring::new(template.clone(), BATCH), flows.clone());
-        contest.entrant("copy alone", move || in_bits(copy_alone(&mut ring, &mut own)));
+        let (mut ring, mut own_flows) = (Ring::new(template.clone(), BATCH), flows.clone());
+        comparison.entrant("copy alone", move || in_bits(copy_alone(&mut ring, &mut own_flows)));
         for (name, with_copy) in [("overlay", false), (COPY_IN, true)] {
             let mut step = entrant(&engine, &flows, &template, with_copy);
-            contest.entrant(name, move || in_bits(step()));
+            comparison.entrant(name, move || in_bits(step()));
         }
-        report.push(contest.run(options));
+        report.push(comparison.run(options));
     }
     Ok(())
 }

@@ -44,13 +44,14 @@ struct Arguments {
     huge: usize,
 }
 
+/// Runs the selected parts, writes the report, and fails if a part failed or a target was missed.
 fn main() -> anyhow::Result<()> {
     // The program starts two processes from its own binary, and restarts itself when it is
     // interrupted.
     let words: Vec<String> = std::env::args().skip(1).collect();
     bench::external_resources::run_restarted(&words);
-    if let Some(done) = bench::memif::role(&words) {
-        return done;
+    if let Some(outcome) = bench::memif::role(&words) {
+        return outcome;
     }
     let arguments = Arguments::parse();
     if let Some(part) = arguments.only.iter().find(|part| !part.is_empty() && !PARTS.contains(&part.as_str())) {
@@ -69,17 +70,17 @@ fn main() -> anyhow::Result<()> {
     for missing in needs::missing_requirements(&options) {
         report.note(missing);
     }
-    let preferred = machine::prefer_session();
+    let has_priority = machine::prefer_session();
     let core = if arguments.core < machine::cores() { arguments.core } else { 0 };
     if !machine::pin_to_core(core) {
         report.note(format!("not pinned: core {core} is not to be had"));
     }
-    let huge = HugePages::reserve(arguments.huge << 30);
-    if huge.reserved == 0 {
+    let huge_pages = HugePages::reserve(arguments.huge << 30);
+    if huge_pages.reserved == 0 {
         report.note("no huge pages (not root, or memory in pieces): tables measure the TLB, too");
     }
-    report.machine = Some(Machine::here(&huge, preferred));
-    let eal = match Eal::start(core, huge.reserved > 0) {
+    report.machine = Some(Machine::here(&huge_pages, has_priority));
+    let eal = match Eal::start(core, huge_pages.reserved > 0) {
         Ok(eal) => Some(eal),
         Err(error) => {
             report.note(format!("without DPDK's lookups: {error}"));
@@ -92,11 +93,15 @@ fn main() -> anyhow::Result<()> {
     report.write(&machine::results())?;
     print!("{}", report.text());
     println!("\nwritten to {}", machine::results().display());
-    drop((eal, huge));
+    drop((eal, huge_pages));
     result?;
     // Quick runs only check that all parts work; their figures are not meaningful.
-    let missed: Vec<&str> = report.missed().filter(|_| !options.quick).collect();
-    if missed.is_empty() { Ok(()) } else { bail!("bars that were measured and missed: {}", missed.join("; ")) }
+    let missed_targets: Vec<&str> = report.missed().filter(|_| !options.quick).collect();
+    if missed_targets.is_empty() {
+        Ok(())
+    } else {
+        bail!("bars that were measured and missed: {}", missed_targets.join("; "))
+    }
 }
 
 /// Names of the parts.
@@ -111,23 +116,23 @@ fn run_parts(
     options: &Options,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let mut failed = Vec::new();
-    let mut part = |names: &[&str], report: &mut Report, run: &dyn Fn(&mut Report) -> anyhow::Result<()>| {
+    let mut failed_parts = Vec::new();
+    let mut run_part = |names: &[&str], report: &mut Report, run: &dyn Fn(&mut Report) -> anyhow::Result<()>| {
         if names.iter().any(|name| options.is_selected(name))
             && let Err(error) = run(report)
         {
             report.note(format!("{} FAILED: {error:#}", names[0]));
-            failed.push(names[0].to_owned());
+            failed_parts.push(names[0].to_owned());
         }
     };
-    part(&["lookups"], report, &|report| bench::lookups::run(eal, options, report));
-    part(&["updates"], report, &|report| bench::updates::run(programs, core, options, report));
-    part(&["overlay", "gateway", "forward"], report, &|report| bench::forward::run(programs, options, report));
-    part(&["workers"], report, &|report| bench::workers::run(programs, core, options, report));
-    part(&["memif"], report, &|report| bench::memif::run(programs, core, options, report));
-    part(&["switches"], report, &|report| bench::switches::run(programs, core, options, report));
-    part(&["compile"], report, &|report| bench::compile::run(programs, options, report));
-    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+    run_part(&["lookups"], report, &|report| bench::lookups::run(eal, options, report));
+    run_part(&["updates"], report, &|report| bench::updates::run(programs, core, options, report));
+    run_part(&["overlay", "gateway", "forward"], report, &|report| bench::forward::run(programs, options, report));
+    run_part(&["workers"], report, &|report| bench::workers::run(programs, core, options, report));
+    run_part(&["memif"], report, &|report| bench::memif::run(programs, core, options, report));
+    run_part(&["switches"], report, &|report| bench::switches::run(programs, core, options, report));
+    run_part(&["compile"], report, &|report| bench::compile::run(programs, options, report));
+    if failed_parts.is_empty() { Ok(()) } else { bail!("failed: {}", failed_parts.join(", ")) }
 }
 
 fn describe_options(options: &Options) -> String {

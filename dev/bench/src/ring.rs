@@ -48,27 +48,29 @@ impl Template {
     /// Creates a template for packets with an inner Ethernet frame of `frame` bytes, without check
     /// sequence: 64 to 1,514 (at least 60).
     pub fn new(frame: usize) -> Template {
-        let inner = frame.max(60) - 14;
-        let mut bytes = Vec::with_capacity(HEADERS + inner);
-        let mac = |bytes: &mut Vec<u8>, mac: u64| bytes.extend_from_slice(&mac.to_be_bytes()[2..]);
-        mac(&mut bytes, OWN_MAC);
-        mac(&mut bytes, ROUTER_MAC);
+        let inner_ip_len = frame.max(60) - 14;
+        let mut bytes = Vec::with_capacity(HEADERS + inner_ip_len);
+        let append_mac = |bytes: &mut Vec<u8>, append_mac: u64| bytes.extend_from_slice(&append_mac.to_be_bytes()[2..]);
+        append_mac(&mut bytes, OWN_MAC);
+        append_mac(&mut bytes, ROUTER_MAC);
         bytes.extend_from_slice(&[0x08, 0x00]);
-        append_ipv4(&mut bytes, 20 + 8 + 8 + 14 + inner, 17, 0, GATEWAY);
+        append_ipv4(&mut bytes, 20 + 8 + 8 + 14 + inner_ip_len, 17, 0, GATEWAY);
         let outer_sum = words(&bytes[offset::OUTER..offset::OUTER + 20]);
-        for word in [0xd903, 4789, (8 + 8 + 14 + inner) as u16, 0] {
+        // UDP header of the outer packet: ports, length, no checksum.
+        for word in [0xd903, 4789, (8 + 8 + 14 + inner_ip_len) as u16, 0] {
             bytes.extend_from_slice(&word.to_be_bytes());
         }
         bytes.extend_from_slice(&[8, 0, 0, 0, 0, 0, 0, 0]);
-        mac(&mut bytes, OWN_MAC);
-        mac(&mut bytes, 0x5254_00ff_fffe);
+        append_mac(&mut bytes, OWN_MAC);
+        append_mac(&mut bytes, 0x5254_00ff_fffe);
         bytes.extend_from_slice(&[0x08, 0x00]);
-        append_ipv4(&mut bytes, inner, 17, 0, 0);
+        append_ipv4(&mut bytes, inner_ip_len, 17, 0, 0);
         let sum = words(&bytes[HEADERS..HEADERS + 20]);
-        for word in [0, 443, (inner - 20) as u16, 0] {
+        // UDP header of the inner packet; the source port is that of the flow.
+        for word in [0, 443, (inner_ip_len - 20) as u16, 0] {
             bytes.extend_from_slice(&word.to_be_bytes());
         }
-        bytes.resize(HEADERS + inner, 0x5a);
+        bytes.resize(HEADERS + inner_ip_len, 0x5a);
         Template { bytes, outer_sum, sum }
     }
 

@@ -58,6 +58,8 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
     Ok(())
 }
 
+/// Compares our engine with a running OVS-DPDK on flows to all VMs. If the packets fit in the
+/// feeder's memory, they are sent again and again, otherwise once.
 fn compare_with_ovs(
     program: &Program,
     world: Workload,
@@ -67,39 +69,42 @@ fn compare_with_ovs(
 ) -> anyhow::Result<()> {
     let (template, seed) = (Template::new(64), options.seed);
     let flows = Flows::new(&world, FlowDistribution::Uniform, 1 << 17, seed);
-    let answers = check::expected_outputs(program, world, &flows, &template)?;
-    ovs.check(&answers)?;
+    let expected = check::expected_outputs(program, world, &flows, &template)?;
+    ovs.check(&expected)?;
     let mut loaded = engines::load(EngineKind::MEASURED, program, world)?;
-    check::check_engine(loaded.engine.as_mut(), &answers, forward::BATCH)?;
-    let again = world.vms <= HELD;
-    let packets = if again {
+    check::check_engine(loaded.engine.as_mut(), &expected, forward::BATCH)?;
+    let is_repeated = world.vms <= HELD;
+    let packets = if is_repeated {
         shuffled_flows(world, seed)
     } else {
         Flows::new(&world, FlowDistribution::Uniform, ONCE, seed).all().to_vec()
     };
-    ovs.feed_flows(&template, &packets, again)?;
-    ovs.warm_up(packets.len(), Duration::from_secs(if again { 120 } else { 12 }))?;
-    let length = options.window.max(Duration::from_millis(500));
-    let looks: anyhow::Result<Vec<CallResult>> =
-        (0..options.windows.max(3)).map(|_| ovs.measure_rate(length)).collect();
-    let (held, allowed) = ovs.datapath_flows()?;
-    for (name, flows) in [("holds", held), ("allows itself", allowed)] {
+    ovs.feed_flows(&template, &packets, is_repeated)?;
+    ovs.warm_up(packets.len(), Duration::from_secs(if is_repeated { 120 } else { 12 }))?;
+    let window = options.window.max(Duration::from_millis(500));
+    let ovs_windows: anyhow::Result<Vec<CallResult>> =
+        (0..options.windows.max(3)).map(|_| ovs.measure_rate(window)).collect();
+    let (held_flows, allowed_flows) = ovs.datapath_flows()?;
+    for (name, flows) in [("holds", held_flows), ("allows itself", allowed_flows)] {
         let name = format!("{} flows: flows that OVS-DPDK's datapath {name}", format_count(world.vms));
         report.fact(CHART, &name, flows, "flows");
     }
-    ensure!(again || ovs.received()? < ONCE as u64, "OVS-DPDK: all packets were read before the last window was over");
+    ensure!(
+        is_repeated || ovs.received()? < ONCE as u64,
+        "OVS-DPDK: all packets were read before the last window was over"
+    );
     // Ended first, because it polls on the core that the others need.
     drop(ovs);
     let engine = std::cell::RefCell::new(loaded.engine);
-    let mut contest = EntrantComparison::new(CHART, "VMs, a flow each", format_count(world.vms), Unit::Mpps);
-    contest.entrant("overlay", forward::entrant(&engine, &flows, &template, false));
-    contest.entrant("overlay + copy in", forward::entrant(&engine, &flows, &template, true));
-    let mut outcome = contest.run(options);
+    let mut comparison = EntrantComparison::new(CHART, "VMs, a flow each", format_count(world.vms), Unit::Mpps);
+    comparison.entrant("overlay", forward::entrant(&engine, &flows, &template, false));
+    comparison.entrant("overlay + copy in", forward::entrant(&engine, &flows, &template, true));
+    let mut result = comparison.run(options);
     let rate = |work: CallResult| work.operations as f64 / work.took.unwrap_or_default().as_secs_f64().max(1e-9) / 1e6;
-    outcome
+    result
         .entries
-        .push(EntrantResult { name: "OVS-DPDK".to_owned(), windows: looks?.into_iter().map(rate).collect() });
-    report.push(outcome);
+        .push(EntrantResult { name: "OVS-DPDK".to_owned(), windows: ovs_windows?.into_iter().map(rate).collect() });
+    report.push(result);
     Ok(())
 }
 

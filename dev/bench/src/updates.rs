@@ -55,9 +55,9 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
     let mut live = LiveTables::new(program.pipeline.clone(), |_| false)?;
     let entries = Entries::new(world, &program)?;
     entries.write_all(|batch| live.write(batch).map(drop))?;
-    let more = if options.quick { 20_000 } else { 200_000 };
+    let new_vms = if options.quick { 20_000 } else { 200_000 };
     let mut added = Vec::new();
-    entries.write_subset(0..0, vms..vms + more, |batch| {
+    entries.write_subset(0..0, vms..vms + new_vms, |batch| {
         added.extend(batch.updates.iter().filter_map(|update| match update {
             StateUpdate::Entry(_, entry) => Some(entry.clone()),
             _ => None,
@@ -65,19 +65,19 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
         Ok::<(), WriteError>(())
     })?;
     let table = entries.vm_table();
-    let keys: Vec<u64> = (0..1usize << 16).map(|at| vm_key(world, at.wrapping_mul(0x9e37_79b1) % vms)).collect();
+    let keys: Vec<u64> = (0..1usize << 16).map(|index| vm_key(world, index.wrapping_mul(0x9e37_79b1) % vms)).collect();
     let (stop, reader) = (AtomicBool::new(false), live.reader());
-    let other = if core == 0 { 1 } else { 0 };
-    let looked = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| {
-            machine::pin_to_core(other);
+    let reader_core = if core == 0 { 1 } else { 0 };
+    let reader_result = std::thread::scope(|scope| {
+        let reader_thread = scope.spawn(|| {
+            machine::pin_to_core(reader_core);
             measure_lookups(reader, table, &keys, &stop)
         });
-        let written = measure_writes(&mut live, &added, vms, report);
+        let outcome = measure_writes(&mut live, &added, vms, report);
         stop.store(true, Ordering::Relaxed);
-        written.map(|()| reading.join())
+        outcome.map(|()| reader_thread.join())
     })?;
-    let (rate, missed) = looked.map_err(|_| anyhow::anyhow!("the reader panics"))?;
+    let (rate, missed) = reader_result.map_err(|_| anyhow::anyhow!("the reader panics"))?;
     ensure!(missed == 0, "updates: {missed} lookups do not find VMs that were there all the time");
     report.fact(&group(vms), "lookups meanwhile, on another core", rate / 1e6, "M/s");
     Ok(())
@@ -116,16 +116,16 @@ fn measure_writes(
         report.fact(&group, name, rates[ROUNDS / 2], "M/s");
     }
     for (batches, name) in single.iter().zip(["insert", "delete"]) {
-        let mut took = Vec::with_capacity(entries.len());
+        let mut times_us = Vec::with_capacity(entries.len());
         for batch in batches {
             let start = Instant::now();
             live.write(batch)?;
-            took.push(start.elapsed().as_secs_f64() * 1e6);
+            times_us.push(start.elapsed().as_secs_f64() * 1e6);
         }
-        took.sort_by(f64::total_cmp);
-        for (part, quantile) in [(0.5, "median"), (0.99, "p99")] {
-            let at = ((took.len() as f64 * part) as usize).min(took.len() - 1);
-            report.fact(&group, &format!("one {name} until readers see it, {quantile}"), took[at], "us");
+        times_us.sort_by(f64::total_cmp);
+        for (fraction, quantile) in [(0.5, "median"), (0.99, "p99")] {
+            let index = ((times_us.len() as f64 * fraction) as usize).min(times_us.len() - 1);
+            report.fact(&group, &format!("one {name} until readers see it, {quantile}"), times_us[index], "us");
         }
     }
     Ok(())

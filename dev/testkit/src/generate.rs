@@ -16,17 +16,18 @@ pub fn random_region(rng: &mut Rng) -> String {
     let mut out = format!(
         "region: made\ngateway: {{mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']{sources}}}\nuplinks:\n",
     );
-    for u in 0..4 {
+    for index in 0..4 {
         let mtu = ["", ", mtu: 1500", ", mtu: 9000"][rng.usize(..3)];
         let _ = writeln!(
             out,
-            "- {{name: u{u}, port: {u}, mac: '02:00:00:00:0{u}:01', peer_mac: '02:00:00:00:0{u}:02'{mtu}}}"
+            "- {{name: u{index}, port: {index}, mac: '02:00:00:00:0{index}:01', peer_mac: '02:00:00:00:0{index}:02'{mtu}}}"
         );
     }
     out.push_str("servers:\n");
-    for s in 0..4 {
-        let address = if rng.bool() { format!("192.0.2.{}", 10 + s) } else { format!("'2001:db8::{}'", 10 + s) };
-        let _ = writeln!(out, "- {{name: s{s}, address: {address}, uplinks: [{}]}}", uplinks_text(rng));
+    for index in 0..4 {
+        let address =
+            if rng.bool() { format!("192.0.2.{}", 10 + index) } else { format!("'2001:db8::{}'", 10 + index) };
+        let _ = writeln!(out, "- {{name: s{index}, address: {address}, uplinks: [{}]}}", uplinks_text(rng));
     }
     let _ = writeln!(
         out,
@@ -35,17 +36,17 @@ pub fn random_region(rng: &mut Rng) -> String {
         uplinks_text(rng),
         uplinks_text(rng)
     );
-    let vpcs = rng.usize(2..6);
+    let vpc_count = rng.usize(2..6);
     out.push_str("vpcs:\n");
-    for v in 0..vpcs {
-        append_vpc(rng, &mut out, v, vpcs);
+    for v in 0..vpc_count {
+        append_vpc(rng, &mut out, v, vpc_count);
     }
     out.push_str("peerings:\n- between: [v0, v1]\n");
-    for a in 2..vpcs {
+    for a in 2..vpc_count {
         let _ = writeln!(out, "- between: [v{}, v{a}]", a - 1);
     }
     out.push_str("vms:\n");
-    for v in 0..vpcs {
+    for v in 0..vpc_count {
         for m in 1..rng.usize(2..6) {
             let addresses = format!("{}, '{}'", vm_address(v, m as u8, false), vm_address(v, m as u8, true));
             let server = rng.usize(..4);
@@ -75,6 +76,8 @@ fn uplinks_text(rng: &mut Rng) -> String {
     names.join(", ")
 }
 
+/// Appends VPC `v` of `vpcs` with its routes, a second route table, and ACL rules. Random parts of
+/// a pool of routes make overlapping prefixes likely.
 fn append_vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
     let default = ["permit", "permit", "permit", "deny"][rng.usize(..4)];
     let [first, second] = [false, true].map(|second| {
@@ -98,6 +101,7 @@ fn append_vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
         "{to: 'fd01::/16', remote: far, vni: 9002}",
         "{to: '::/0', internet: true}",
     ];
+    // Both route tables are made from the pool.
     let routes = |rng: &mut Rng, out: &mut String, indent: &str| {
         for route in pool {
             if rng.bool() {
@@ -130,13 +134,14 @@ fn append_vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
     }
 }
 
+/// Returns a random ACL rule as YAML. Ports and ICMP types are only with protocols that have them.
 fn acl_rule_text(rng: &mut Rng, priority: u32) -> String {
     let mut out = format!("{{priority: {priority}, action: {}", ["permit", "deny"][rng.usize(..2)]);
     let _ = write!(out, ", direction: {}", ["egress", "ingress", "both"][rng.usize(..3)]);
     let protocol = ["any", "icmp", "tcp", "udp", "47", "icmpv6", "sctp", "udplite", "dccp", "1"][rng.usize(..10)];
     let _ = write!(out, ", protocol: {protocol}");
-    let icmp = matches!(protocol, "icmp" | "icmpv6" | "1") && rng.bool();
-    if icmp {
+    let has_icmp_type = matches!(protocol, "icmp" | "icmpv6" | "1") && rng.bool();
+    if has_icmp_type {
         let _ = write!(out, ", icmp_type: {}", [8, 128, 0][rng.usize(..3)]);
         if rng.bool() {
             let _ = write!(out, ", icmp_code: {}", [8, 128, 0][rng.usize(..3)]);
@@ -146,8 +151,8 @@ fn acl_rule_text(rng: &mut Rng, priority: u32) -> String {
         let _ = write!(out, ", ports: {}", ["80", "53-443", "1024-65535"][rng.usize(..3)]);
     }
     if rng.bool() {
-        let v4 = if icmp { protocol != "icmpv6" } else { rng.bool() };
-        let (from, to) = if v4 { ("10.0.0.0/8", "10.1.0.0/30") } else { ("'fd00::/16'", "'fd00:1::/126'") };
+        let is_v4 = if has_icmp_type { protocol != "icmpv6" } else { rng.bool() };
+        let (from, to) = if is_v4 { ("10.0.0.0/8", "10.1.0.0/30") } else { ("'fd00::/16'", "'fd00:1::/126'") };
         let _ = write!(out, ", from: {from}");
         if rng.bool() {
             let _ = write!(out, ", to: {to}");
@@ -161,13 +166,13 @@ fn acl_rule_text(rng: &mut Rng, priority: u32) -> String {
 pub fn random_packet(rng: &mut Rng, region: &ResolvedRegion, port: u32) -> Vec<u8> {
     let file = &region.file;
     let vpc = rng.usize(..file.vpcs.len());
-    let v6 = rng.bool();
+    let is_v6 = rng.bool();
     let vni = if rng.u8(..) < 12 { rng.u32(..1 << 24) } else { file.vpcs[vpc].vni.value };
-    let source = random_vm(rng, vpc, v6);
-    let destination = random_destination(rng, vpc, file.vpcs.len(), v6);
+    let source = random_vm(rng, vpc, is_v6);
+    let destination = random_destination(rng, vpc, file.vpcs.len(), is_v6);
     let (protocol, payload) = random_payload(rng);
     let (protocol, payload) =
-        if rng.u8(..8) == 0 { add_extension_headers(rng, v6, protocol, payload) } else { (protocol, payload) };
+        if rng.u8(..8) == 0 { add_extension_headers(rng, is_v6, protocol, payload) } else { (protocol, payload) };
     let mut inner = IpPacket::new(source, destination, protocol, payload);
     if rng.u8(..16) == 0 {
         inner.options = vec![1; 4 * rng.usize(1..=10)];

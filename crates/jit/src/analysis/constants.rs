@@ -58,39 +58,43 @@ impl SlotBranch {
 }
 
 impl Constants {
-    /// Computes the constants by a forward data-flow analysis.
+    /// Computes the constants by a forward data-flow analysis. A slot is constant before a node if
+    /// all reachable paths to it agree on the value. `known` is the header validity before each
+    /// node.
     pub fn new(
         pipeline: &Pipeline,
         flow: &FlowGraph,
         headers: &HeaderLayout,
-        cells: &FrameSlots,
+        slots: &FrameSlots,
         known: &[Option<KnownValidity>],
     ) -> Constants {
-        let summary = |node: FlowNodeId| node_transfer(pipeline, flow, headers, cells, (node, known[node].clone()));
+        let summary = |node: FlowNodeId| node_transfer(pipeline, flow, headers, slots, (node, known[node].clone()));
         let summaries: Vec<NodeTransfer> = (0..flow.nodes.len()).map(summary).collect();
         let mut before: Vec<Option<SlotConstants>> = vec![None; summaries.len()];
         // All slots are 0 at first.
-        before[0] = Some(vec![Some(0); cells.slots.len()]);
-        let error = cells.index_of(FrameSlot::ParserError);
+        before[0] = Some(vec![Some(0); slots.slots.len()]);
+        let error_slot = slots.index_of(FrameSlot::ParserError);
         let mut work = vec![0];
         while let Some(node) = work.pop() {
             let Some(mut state) = before[node].clone() else { continue };
             for effect in &summaries[node].effects {
                 match effect {
-                    SlotEffect::Store(cell, number) => state[*cell] = *number,
-                    SlotEffect::CopyFrom { cell, from } => state[*cell] = state[*from],
-                    SlotEffect::Add(cell, more) => state[*cell] = state[*cell].map(|number| number + more),
-                    SlotEffect::Clobber(all) => all.iter().for_each(|cell| state[*cell] = None),
+                    SlotEffect::Store(slot, number) => state[*slot] = *number,
+                    SlotEffect::CopyFrom { cell: slot, from } => state[*slot] = state[*from],
+                    SlotEffect::Add(slot, more) => state[*slot] = state[*slot].map(|number| number + more),
+                    SlotEffect::Clobber(all) => all.iter().for_each(|slot| state[*slot] = None),
                     SlotEffect::ParserExit => {
-                        let mut left = state.clone();
-                        left[error] = None;
-                        work.extend(summaries[node].after.filter(|after| merge_constants(&mut before[*after], &left)));
+                        let mut at_exit = state.clone();
+                        at_exit[error_slot] = None;
+                        work.extend(
+                            summaries[node].after.filter(|after| merge_constants(&mut before[*after], &at_exit)),
+                        );
                     }
                 }
             }
-            let closed = summaries[node].branch.as_ref().and_then(|asks| asks.untaken_target(&state));
-            let open = summaries[node].next.iter().filter(|next| Some(**next) != closed);
-            work.extend(open.filter(|next| merge_constants(&mut before[**next], &state)));
+            let untaken = summaries[node].branch.as_ref().and_then(|branch| branch.untaken_target(&state));
+            let taken = summaries[node].next.iter().filter(|next| Some(**next) != untaken);
+            work.extend(taken.filter(|next| merge_constants(&mut before[**next], &state)));
         }
         Constants(before)
     }
@@ -106,30 +110,32 @@ impl Constants {
         &self,
         pipeline: &Pipeline,
         flow: &FlowGraph,
-        cells: &FrameSlots,
+        slots: &FrameSlots,
         headers: &mut HeaderLayout,
     ) {
-        let cursor = cells.index_of(FrameSlot::Cursor);
-        let mut places: BTreeMap<HeaderId, Option<u64>> = BTreeMap::new();
+        let cursor = slots.index_of(FrameSlot::Cursor);
+        let mut offsets: BTreeMap<HeaderId, Option<u64>> = BTreeMap::new();
         for (node, step) in flow.nodes.iter().enumerate() {
             let (NodeKind::Block(control, block), Some(state)) = (*step, &self.0[node]) else { continue };
-            let mut at = state[cursor];
+            let mut offset = state[cursor];
             for data in &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].insts {
                 match &data.inst {
                     Inst::Extract(id) => {
-                        let place = places.entry(*id).or_insert(at);
-                        *place = place.filter(|place| Some(*place) == at);
-                        at = at.map(|at| at + u64::from(headers.bytes[id.index()]));
+                        // A second extraction at another offset, or at one that is not constant,
+                        // rules the header out.
+                        let seen = offsets.entry(*id).or_insert(offset);
+                        *seen = seen.filter(|seen| Some(*seen) == offset);
+                        offset = offset.map(|offset| offset + u64::from(headers.bytes[id.index()]));
                     }
-                    Inst::ExtractVarbit(..) | Inst::Advance(_) => at = None,
+                    Inst::ExtractVarbit(..) | Inst::Advance(_) => offset = None,
                     _ => {}
                 }
             }
         }
-        for (id, at) in places {
-            let stays = !headers.in_frame[id.index()] && headers.varbit[id.index()].is_none();
-            if let Some(at) = at.and_then(|at| u32::try_from(at).ok()).filter(|_| stays) {
-                headers.locations[id.index()] = HeaderLocation::Fixed(at);
+        for (id, offset) in offsets {
+            let may_be_fixed = !headers.in_frame[id.index()] && headers.varbit[id.index()].is_none();
+            if let Some(offset) = offset.and_then(|offset| u32::try_from(offset).ok()).filter(|_| may_be_fixed) {
+                headers.locations[id.index()] = HeaderLocation::Fixed(offset);
             }
         }
     }
@@ -150,16 +156,18 @@ fn merge_constants(there: &mut Option<SlotConstants>, state: &SlotConstants) -> 
     changed
 }
 
+/// Summarises a node for the analysis: its effects on the slots in order, the branch at its end if
+/// it tests a slot, and the nodes after it. `known` is the header validity before the node.
 fn node_transfer(
     pipeline: &Pipeline,
     flow: &FlowGraph,
     headers: &HeaderLayout,
-    cells: &FrameSlots,
+    slots: &FrameSlots,
     (node, mut known): (FlowNodeId, Option<KnownValidity>),
 ) -> NodeTransfer {
     let NodeKind::Block(id, block) = flow.nodes[node] else {
         // The first node sets all slots to 0, their initial value.
-        let written = if node == 0 { Vec::new() } else { cells.writes[node].ones().collect() };
+        let written = if node == 0 { Vec::new() } else { slots.writes[node].ones().collect() };
         let (effects, next) = (vec![SlotEffect::Clobber(written)], flow.end_successors(pipeline, node));
         return NodeTransfer { effects, branch: None, after: None, next };
     };
@@ -167,8 +175,8 @@ fn node_transfer(
     let data = &control.body.blocks[block];
     let mut effects = Vec::new();
     if control.body.entry == Some(block) {
-        let sums = cells.slots.iter().enumerate().filter(|(_, cell)| matches!(cell, FrameSlot::Sum(_)));
-        effects.extend(sums.map(|(index, _)| SlotEffect::Store(index, Some(0))));
+        let checksums = slots.slots.iter().enumerate().filter(|(_, slot)| matches!(slot, FrameSlot::Sum(_)));
+        effects.extend(checksums.map(|(index, _)| SlotEffect::Store(index, Some(0))));
     }
     let mut numbers: HashMap<Value, u64> = HashMap::new();
     for data in &data.insts {
@@ -179,87 +187,91 @@ fn node_transfer(
             numbers.extend(constant_value(constant).map(|number| (*result, number)));
         }
         // `setValid` of a valid header does not move it.
-        let stays = |id: &HeaderId| known.as_ref().is_some_and(|known| known.valid.contains(id.index()));
-        if !matches!(&data.inst, Inst::SetValid(id) if stays(id)) {
-            effects.extend(inst_effect(pipeline, headers, cells, &numbers, &data.inst));
+        let is_valid = |id: &HeaderId| known.as_ref().is_some_and(|known| known.valid.contains(id.index()));
+        if !matches!(&data.inst, Inst::SetValid(id) if is_valid(id)) {
+            effects.extend(inst_effect(pipeline, headers, slots, &numbers, &data.inst));
         }
         if let Inst::Extract(id) | Inst::ExtractVarbit(id, _) = &data.inst
-            && let Some(cell) = cells.index.get(&FrameSlot::HeaderAddr(*id))
+            && let Some(cell) = slots.index.get(&FrameSlot::HeaderAddr(*id))
         {
-            effects.push(SlotEffect::CopyFrom { cell: *cell, from: cells.index_of(FrameSlot::Cursor) });
+            effects.push(SlotEffect::CopyFrom { cell: *cell, from: slots.index_of(FrameSlot::Cursor) });
         }
         if let Some(known) = &mut known {
             known.apply_inst(headers, &data.inst);
         }
         if let Inst::Extract(header) = &data.inst {
-            effects.push(SlotEffect::Add(cells.index_of(FrameSlot::Cursor), u64::from(headers.bytes[header.index()])));
+            effects.push(SlotEffect::Add(slots.index_of(FrameSlot::Cursor), u64::from(headers.bytes[header.index()])));
         }
     }
     if let Some(table) = flow.applied_table(pipeline, node) {
-        effects.push(SlotEffect::Clobber(cells.slots_written_by_table(pipeline, headers, table)));
+        effects.push(SlotEffect::Clobber(slots.slots_written_by_table(pipeline, headers, table)));
     }
     let parser = control.kind.is_parser();
     NodeTransfer {
         effects,
-        branch: slot_branch(flow, cells, node, data, &numbers),
+        branch: slot_branch(flow, slots, node, data, &numbers),
         after: flow.body_exit(id).filter(|_| parser && !flow.restarts_on_exit_from(node)),
         next: flow.end_successors(pipeline, node),
     }
 }
 
-/// Returns the branch of a block on a variable, or on its comparison with a constant.
+/// Returns the branch of a block on a variable, or on its comparison with a constant, if the block
+/// does not write the variable's slot. `numbers` are the constants that the block defines.
 fn slot_branch(
     flow: &FlowGraph,
-    cells: &FrameSlots,
+    slots: &FrameSlots,
     node: FlowNodeId,
     block: &BlockData,
     numbers: &HashMap<Value, u64>,
 ) -> Option<SlotBranch> {
     let Terminator::Branch { cond, then, els } = &block.term.as_ref()?.term else { return None };
     let mut targets = [flow.block_node(node, then.block)?, flow.block_node(node, els.block)?];
-    let made = |value: Value| block.insts.iter().find(|data| data.results.first() == Some(&value)).map(|d| &d.inst);
-    let mut asked = *cond;
-    while let Some(Inst::Unary(UnaryOp::LogicalNot, of)) = made(asked) {
-        (asked, targets) = (*of, [targets[1], targets[0]]);
+    let defining_inst =
+        |value: Value| block.insts.iter().find(|data| data.results.first() == Some(&value)).map(|d| &d.inst);
+    let mut condition = *cond;
+    while let Some(Inst::Unary(UnaryOp::LogicalNot, operand)) = defining_inst(condition) {
+        (condition, targets) = (*operand, [targets[1], targets[0]]);
     }
-    let (var, number) = match made(asked)? {
+    let (var, number) = match defining_inst(condition)? {
         Inst::Load(var) => (*var, 1),
         Inst::Binary(op @ (BinaryOp::Eq | BinaryOp::Ne), a, b) => {
             if *op == BinaryOp::Ne {
                 targets.reverse();
             }
-            let (of, number) = numbers.get(b).map(|n| (a, *n)).or_else(|| numbers.get(a).map(|n| (b, *n)))?;
-            let Inst::Load(var) = made(*of)? else { return None };
+            let (operand, number) = numbers.get(b).map(|n| (a, *n)).or_else(|| numbers.get(a).map(|n| (b, *n)))?;
+            let Inst::Load(var) = defining_inst(*operand)? else { return None };
             (*var, number)
         }
         _ => return None,
     };
-    let cell = *cells.index.get(&FrameSlot::Var(var))?;
+    let cell = *slots.index.get(&FrameSlot::Var(var))?;
     // The slot has the same value at the block's start and end.
-    (!cells.writes[node].contains(cell)).then_some(SlotBranch { cell, number, targets })
+    (!slots.writes[node].contains(cell)).then_some(SlotBranch { cell, number, targets })
 }
 
+/// Returns the effect of an instruction on the slots: a store of a constant or of an unknown value,
+/// or all slots that it may change. `None`: it changes no slot.
 fn inst_effect(
     pipeline: &Pipeline,
     headers: &HeaderLayout,
-    cells: &FrameSlots,
+    slots: &FrameSlots,
     numbers: &HashMap<Value, u64>,
     inst: &Inst,
 ) -> Option<SlotEffect> {
     let mut written = match inst {
         Inst::Store(var, value) => {
-            let cell = cells.index.get(&FrameSlot::Var(*var))?;
+            let cell = slots.index.get(&FrameSlot::Var(*var))?;
             return Some(SlotEffect::Store(*cell, numbers.get(value).copied()));
         }
-        inst => cells.slots_written_by(pipeline, headers, inst),
+        inst => slots.slots_written_by(pipeline, headers, inst),
     };
     // A parser instruction sets the error only if it rejects.
     if crate::analysis::facts::may_reject(inst) {
-        written.retain(|cell| *cell != cells.index_of(FrameSlot::ParserError));
+        written.retain(|cell| *cell != slots.index_of(FrameSlot::ParserError));
     }
     // The new position is a separate effect.
     if let Inst::Extract(_) = inst {
-        written.retain(|cell| *cell != cells.index_of(FrameSlot::Cursor));
+        written.retain(|cell| *cell != slots.index_of(FrameSlot::Cursor));
     }
     Some(SlotEffect::Clobber(written)).filter(|effect| !matches!(effect, SlotEffect::Clobber(none) if none.is_empty()))
 }

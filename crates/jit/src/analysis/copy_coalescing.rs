@@ -42,28 +42,29 @@ struct CopyCoalescing<'a> {
 pub fn coalesce_copies(pipeline: &Pipeline) -> Result<Pipeline, FallbackReason> {
     let flow = FlowGraph::new(pipeline)?;
     let headers = HeaderLayout::new(pipeline)?;
-    let cells = FrameSlots::new(pipeline, &flow, &headers);
-    let count = cells.slots.len();
-    let kept = plain_vars(pipeline, &cells);
+    let slots = FrameSlots::new(pipeline, &flow, &headers);
+    let count = slots.slots.len();
+    let plain_variables = plain_vars(pipeline, &slots);
     let mut plain = FixedBitSet::with_capacity(count);
-    kept.iter().for_each(|var| plain.insert(cells.index_of(FrameSlot::Var(*var))));
+    plain_variables.iter().for_each(|var| plain.insert(slots.index_of(FrameSlot::Var(*var))));
+    // Variables with a reason are read when the packet leaves, so they keep their names.
     let mut reported = FixedBitSet::with_capacity(count);
-    reason_vars(pipeline).into_iter().flatten().for_each(|var| reported.insert(cells.index_of(FrameSlot::Var(var))));
+    reason_vars(pipeline).into_iter().flatten().for_each(|var| reported.insert(slots.index_of(FrameSlot::Var(var))));
     let interferences = vec![FixedBitSet::with_capacity(count); count];
-    let mut sharing = CopyCoalescing { pipeline, cells: &cells, plain, reported, interferences, copies: Vec::new() };
+    let mut coalescing = CopyCoalescing { pipeline, cells: &slots, plain, reported, interferences, copies: Vec::new() };
     for node in 0..flow.nodes.len() {
-        sharing.scan_node(&flow, node);
+        coalescing.scan_node(&flow, node);
     }
-    let class = sharing.merge_classes();
-    let of = |var: VarId| match pipeline.vars[var].kind {
+    let class = coalescing.merge_classes();
+    let representative = |var: VarId| match pipeline.vars[var].kind {
         VarKind::Field(..) => var,
-        _ => match cells.slots[class[cells.index_of(FrameSlot::Var(var))]] {
+        _ => match slots.slots[class[slots.index_of(FrameSlot::Var(var))]] {
             FrameSlot::Var(first) => first,
             _ => var,
         },
     };
-    let mut shared = rename_vars(pipeline, of);
-    redundant_stores::remove_redundant_stores(&mut shared, &kept);
+    let mut shared = rename_vars(pipeline, representative);
+    redundant_stores::remove_redundant_stores(&mut shared, &plain_variables);
     Ok(shared)
 }
 
@@ -89,40 +90,42 @@ impl CopyCoalescing<'_> {
         Some(self.cells.index_of(FrameSlot::Var(var))).filter(|number| self.plain.contains(*number))
     }
 
-    /// Scans a node backwards from its live-out variables.
+    /// Scans a node backwards from its live-out variables: a store interferes with all variables
+    /// that are live after it, except for the source of a copy, which has the same value.
     fn scan_node(&mut self, flow: &FlowGraph, node: FlowNodeId) {
         // Architecture steps access only variables with a special meaning.
         let NodeKind::Block(control, block) = flow.nodes[node] else { return };
         let data = &self.pipeline.controls[ir::ControlId(control as u32)].body.blocks[block];
-        let mut behind = FixedBitSet::with_capacity(self.cells.slots.len());
+        let mut live_out = FixedBitSet::with_capacity(self.cells.slots.len());
         for next in flow.successors(self.pipeline, node) {
-            behind.union_with(&self.cells.live[next]);
+            live_out.union_with(&self.cells.live[next]);
         }
-        behind.intersect_with(&self.plain);
-        let mut needed = behind.clone();
+        live_out.intersect_with(&self.plain);
+        let mut live = live_out.clone();
         let sources = self.copy_sources(data);
-        for (at, inst) in data.insts.iter().enumerate().rev() {
+        for (index, inst) in data.insts.iter().enumerate().rev() {
             if may_reject(&inst.inst) {
                 // The parser may reject here, so variables live after the body are live.
-                needed.union_with(&behind);
+                live.union_with(&live_out);
             }
             match &inst.inst {
                 Inst::Store(var, _) => {
                     let Some(to) = self.slot_index(*var) else { continue };
-                    let from = sources[at].filter(|from| self.pipeline.vars[*from].ty == self.pipeline.vars[*var].ty);
+                    let from =
+                        sources[index].filter(|from| self.pipeline.vars[*from].ty == self.pipeline.vars[*var].ty);
                     let source = from.and_then(|from| self.slot_index(from));
-                    for other in needed.ones().filter(|other| *other != to && Some(*other) != source) {
+                    for other in live.ones().filter(|other| *other != to && Some(*other) != source) {
                         self.interferences[to].insert(other);
                         self.interferences[other].insert(to);
                     }
-                    needed.remove(to);
+                    live.remove(to);
                     if let (Some(from), Some(_)) = (from, source) {
                         self.copies.push(VarCopy { from, to: *var });
                     }
                 }
                 Inst::Load(var) => {
                     if let Some(number) = self.slot_index(*var) {
-                        needed.insert(number);
+                        live.insert(number);
                     }
                 }
                 _ => {}
@@ -148,25 +151,30 @@ impl CopyCoalescing<'_> {
         data.insts.iter().map(source).collect()
     }
 
-    /// Merges copies; returns for each slot the representative of its class.
+    /// Merges copies that do not interfere; returns for each slot the representative of its class.
+    /// A class has at most one variable with a reason, which then represents it.
     fn merge_classes(mut self) -> Vec<usize> {
         let mut class: Vec<usize> = (0..self.cells.slots.len()).collect();
         for VarCopy { from, to } in std::mem::take(&mut self.copies) {
             let (Some(from), Some(to)) = (self.slot_index(from), self.slot_index(to)) else { continue };
-            let (mut one, mut other) = (class[from].min(class[to]), class[from].max(class[to]));
-            if self.reported.contains(other) {
-                (one, other) = (other, one);
+            let (mut kept_class, mut merged_class) = (class[from].min(class[to]), class[from].max(class[to]));
+            if self.reported.contains(merged_class) {
+                (kept_class, merged_class) = (merged_class, kept_class);
             }
-            if self.reported.contains(other) {
+            if self.reported.contains(merged_class) {
                 continue;
             }
-            let clash = (0..class.len()).any(|at| class[at] == other && self.interferences[one].contains(at));
-            if one == other || clash {
+            let interferes = (0..class.len())
+                .any(|slot| class[slot] == merged_class && self.interferences[kept_class].contains(slot));
+            if kept_class == merged_class || interferes {
                 continue;
             }
-            let more = self.interferences[other].clone();
-            self.interferences[one].union_with(&more);
-            class.iter_mut().filter(|of| **of == other).for_each(|of| *of = one);
+            let merged_interferences = self.interferences[merged_class].clone();
+            self.interferences[kept_class].union_with(&merged_interferences);
+            class
+                .iter_mut()
+                .filter(|class_of_slot| **class_of_slot == merged_class)
+                .for_each(|class_of_slot| *class_of_slot = kept_class);
         }
         class
     }

@@ -55,7 +55,8 @@ impl ClonedNode {
 }
 
 impl FlowGraph {
-    /// Builds the graph of a pipeline.
+    /// Builds the graph of a pipeline: its bodies in the order of the architecture, with the steps
+    /// of the architecture between them.
     pub fn new(pipeline: &Pipeline) -> Result<FlowGraph, FallbackReason> {
         use ControlKind::*;
         let mut flow = FlowGraph {
@@ -68,34 +69,34 @@ impl FlowGraph {
             restarts_on_exit: false,
             hot_path: None,
         };
-        let mut chain = FlowGraphBuilder { flow: &mut flow, pipeline, pending: Vec::new() };
-        chain.add_arch_step(ArchStep::Begin);
+        let mut builder = FlowGraphBuilder { flow: &mut flow, pipeline, pending: Vec::new() };
+        builder.add_arch_step(ArchStep::Begin);
         match pipeline.arch {
             Arch::Pna => {
-                chain.add_arch_step(ArchStep::PnaStdMetadata(0));
-                chain.add_body(PreControl)?;
-                chain.add_arch_step(ArchStep::PnaStdMetadata(1));
-                chain.add_body(MainParser)?;
-                chain.add_arch_step(ArchStep::PnaStdMetadata(2));
-                chain.add_body(MainControl)?;
-                chain.add_arch_step(ArchStep::PnaVerdict);
-                chain.add_body(MainDeparser)?;
+                builder.add_arch_step(ArchStep::PnaStdMetadata(0));
+                builder.add_body(PreControl)?;
+                builder.add_arch_step(ArchStep::PnaStdMetadata(1));
+                builder.add_body(MainParser)?;
+                builder.add_arch_step(ArchStep::PnaStdMetadata(2));
+                builder.add_body(MainControl)?;
+                builder.add_arch_step(ArchStep::PnaVerdict);
+                builder.add_body(MainDeparser)?;
             }
             Arch::V1Model => {
-                chain.add_arch_step(ArchStep::V1Arrive);
-                chain.add_body(Parser)?;
-                chain.add_arch_step(ArchStep::V1Parsed);
-                chain.add_body(VerifyChecksum)?;
-                chain.add_arch_step(ArchStep::V1Verified);
-                chain.add_body(Ingress)?;
-                chain.add_arch_step(ArchStep::V1Traffic);
-                chain.add_body(Egress)?;
-                chain.add_arch_step(ArchStep::V1Leave);
-                chain.add_body(ComputeChecksum)?;
-                chain.add_body(Deparser)?;
+                builder.add_arch_step(ArchStep::V1Arrive);
+                builder.add_body(Parser)?;
+                builder.add_arch_step(ArchStep::V1Parsed);
+                builder.add_body(VerifyChecksum)?;
+                builder.add_arch_step(ArchStep::V1Verified);
+                builder.add_body(Ingress)?;
+                builder.add_arch_step(ArchStep::V1Traffic);
+                builder.add_body(Egress)?;
+                builder.add_arch_step(ArchStep::V1Leave);
+                builder.add_body(ComputeChecksum)?;
+                builder.add_body(Deparser)?;
             }
         }
-        chain.add_arch_step(ArchStep::End);
+        builder.add_arch_step(ArchStep::End);
         Ok(flow)
     }
 

@@ -78,38 +78,39 @@ struct SlotAccess<'a> {
 }
 
 impl FrameSlots {
-    /// Computes the slots of a pipeline.
+    /// Computes the slots of a pipeline, and for each node of the graph: the slots that it reads
+    /// and writes, and those that are live before it.
     pub fn new(pipeline: &Pipeline, flow: &FlowGraph, headers: &HeaderLayout) -> FrameSlots {
-        let mut list = Vec::new();
-        let plain = pipeline.vars.iter().filter(|(_, var)| !matches!(var.kind, VarKind::Field(..)));
-        list.extend(plain.map(|(id, _)| FrameSlot::Var(id)));
-        list.extend((0..pipeline.headers.len().div_ceil(64)).map(|word| FrameSlot::Valid(word as u32)));
+        let mut slots = Vec::new();
+        let variables = pipeline.vars.iter().filter(|(_, var)| !matches!(var.kind, VarKind::Field(..)));
+        slots.extend(variables.map(|(id, _)| FrameSlot::Var(id)));
+        slots.extend((0..pipeline.headers.len().div_ceil(64)).map(|word| FrameSlot::Valid(word as u32)));
         for id in pipeline.headers.keys() {
             if headers.locations[id.index()] == HeaderLocation::Dynamic {
-                list.push(FrameSlot::HeaderAddr(id));
+                slots.push(FrameSlot::HeaderAddr(id));
             }
             if headers.varbit[id.index()].is_some() {
-                list.push(FrameSlot::VarbitLen(id));
+                slots.push(FrameSlot::VarbitLen(id));
             }
         }
-        list.extend([FrameSlot::Cursor, FrameSlot::ParserError, FrameSlot::ChecksumError, FrameSlot::Destination]);
-        list.extend([FrameSlot::ParsedBytes, FrameSlot::Truncate]);
-        let sums = pipeline.externs.iter().filter(|(_, e)| matches!(e.kind, ExternKind::InternetChecksum));
-        list.extend(sums.map(|(id, _)| FrameSlot::Sum(id)));
-        list.extend(pipeline.tables.keys().flat_map(|id| [FrameSlot::HitEntry(id), FrameSlot::MeterColor(id)]));
-        let index: BTreeMap<FrameSlot, usize> = list.iter().enumerate().map(|(n, cell)| (*cell, n)).collect();
-        let mut cells = FrameSlots { index, slots: list, reads: Vec::new(), writes: Vec::new(), live: Vec::new() };
+        slots.extend([FrameSlot::Cursor, FrameSlot::ParserError, FrameSlot::ChecksumError, FrameSlot::Destination]);
+        slots.extend([FrameSlot::ParsedBytes, FrameSlot::Truncate]);
+        let checksums = pipeline.externs.iter().filter(|(_, e)| matches!(e.kind, ExternKind::InternetChecksum));
+        slots.extend(checksums.map(|(id, _)| FrameSlot::Sum(id)));
+        slots.extend(pipeline.tables.keys().flat_map(|id| [FrameSlot::HitEntry(id), FrameSlot::MeterColor(id)]));
+        let index: BTreeMap<FrameSlot, usize> = slots.iter().enumerate().map(|(n, slot)| (*slot, n)).collect();
+        let mut frame_slots = FrameSlots { index, slots, reads: Vec::new(), writes: Vec::new(), live: Vec::new() };
         for node in 0..flow.nodes.len() {
-            let mut walk = SlotAccess::new(pipeline, headers, &cells.index);
-            walk.scan_node(flow, node);
-            let (reads, writes, sure) = (walk.reads, walk.writes, walk.definite_writes);
-            cells.reads.push(reads.clone());
-            cells.writes.push(writes);
+            let mut access = SlotAccess::new(pipeline, headers, &frame_slots.index);
+            access.scan_node(flow, node);
+            let (reads, writes, definite_writes) = (access.reads, access.writes, access.definite_writes);
+            frame_slots.reads.push(reads.clone());
+            frame_slots.writes.push(writes);
             // `live` holds the definite writes until `find_live`.
-            cells.live.push(sure);
+            frame_slots.live.push(definite_writes);
         }
-        cells.find_live(pipeline, flow);
-        cells
+        frame_slots.find_live(pipeline, flow);
+        frame_slots
     }
 
     /// Returns the slots that an instruction may write.
@@ -126,6 +127,9 @@ impl FrameSlots {
         walk.writes.ones().collect()
     }
 
+    /// Computes the slots that are live before each node, by iterating backwards until nothing
+    /// changes. On entry `live` holds the definite writes, which end the life of a slot's old
+    /// value.
     fn find_live(&mut self, pipeline: &Pipeline, flow: &FlowGraph) {
         let kills = std::mem::take(&mut self.live);
         self.live = self.reads.clone();
@@ -133,13 +137,13 @@ impl FrameSlots {
         loop {
             let mut changed = false;
             for node in (0..flow.nodes.len()).rev() {
-                let mut out = FixedBitSet::with_capacity(self.slots.len());
+                let mut live_after = FixedBitSet::with_capacity(self.slots.len());
                 for next in &successors[node] {
-                    out.union_with(&self.live[*next]);
+                    live_after.union_with(&self.live[*next]);
                 }
-                out.difference_with(&kills[node]);
-                changed |= !out.is_subset(&self.live[node]);
-                self.live[node].union_with(&out);
+                live_after.difference_with(&kills[node]);
+                changed |= !live_after.is_subset(&self.live[node]);
+                self.live[node].union_with(&live_after);
             }
             if !changed {
                 return;
@@ -220,9 +224,9 @@ impl<'a> SlotAccess<'a> {
         }
     }
 
-    /// Records the frame slots that a node of the control-flow graph accesses: its instructions, its
-    /// table application, and the key of a lookup that is paired with it (issued together with this
-    /// node's lookup, so its key is computed here).
+    /// Records the frame slots that a node of the control-flow graph accesses: its instructions,
+    /// its table application, and the key of a lookup that is paired with it (issued together with
+    /// this node's lookup, so its key is computed here).
     fn scan_node(&mut self, flow: &FlowGraph, node: FlowNodeId) {
         match flow.nodes[node] {
             NodeKind::ArchStep(glue) => self.scan_arch_step(glue),
@@ -259,70 +263,72 @@ impl<'a> SlotAccess<'a> {
         }
     }
 
-    fn scan_arch_step(&mut self, glue: ArchStep) {
+    /// Records the frame slots that a step of the architecture reads and writes: intrinsic metadata
+    /// by name, and the state that the step itself uses.
+    fn scan_arch_step(&mut self, step: ArchStep) {
         let intrinsic = |name: &str| self.pipeline.intrinsics.get(name).copied().map(FrameSlot::Var);
         let reads = |names: &[&str]| names.iter().filter_map(|n| intrinsic(n)).collect::<Vec<_>>();
-        let std = |names: &[&str]| {
+        let standard = |names: &[&str]| {
             names.iter().filter_map(|n| intrinsic(&format!("standard_metadata.{n}"))).collect::<Vec<_>>()
         };
         let reasons: Vec<FrameSlot> =
             crate::analysis::facts::reason_vars(self.pipeline).into_iter().flatten().map(FrameSlot::Var).collect();
-        match glue {
+        match step {
             ArchStep::Begin => {
                 let all: Vec<FrameSlot> = self.index.keys().copied().collect();
-                all.into_iter().for_each(|cell| self.record_write(cell));
+                all.into_iter().for_each(|slot| self.record_write(slot));
             }
             ArchStep::PnaStdMetadata(block) => {
                 let prefix = ["pre_istd", "parser_istd", "istd"][block];
                 let names = ["input_port", "parser_error", "direction", "pass", "timestamp"];
                 let names: Vec<String> = names.iter().map(|n| format!("{prefix}.{n}")).collect();
-                let cells = reads(&names.iter().map(String::as_str).collect::<Vec<_>>());
+                let slots = reads(&names.iter().map(String::as_str).collect::<Vec<_>>());
                 self.record_read(FrameSlot::ParserError);
-                cells.into_iter().for_each(|cell| self.record_write(cell));
+                slots.into_iter().for_each(|slot| self.record_write(slot));
             }
             ArchStep::PnaVerdict => {
                 self.record_read(FrameSlot::Destination);
                 self.record_read(FrameSlot::Truncate);
-                reasons.into_iter().for_each(|cell| self.record_read(cell));
+                reasons.into_iter().for_each(|slot| self.record_read(slot));
             }
             ArchStep::V1Arrive => {
-                let cells = std(&["ingress_port", "packet_length", "instance_type", "ingress_global_timestamp"]);
-                cells.into_iter().for_each(|cell| self.record_write(cell));
+                let slots = standard(&["ingress_port", "packet_length", "instance_type", "ingress_global_timestamp"]);
+                slots.into_iter().for_each(|slot| self.record_write(slot));
             }
             ArchStep::V1Parsed => {
                 self.record_read(FrameSlot::ParserError);
-                std(&["parser_error"]).into_iter().for_each(|cell| self.record_write(cell));
+                standard(&["parser_error"]).into_iter().for_each(|slot| self.record_write(slot));
             }
             ArchStep::V1Verified => {
                 self.record_read(FrameSlot::ChecksumError);
-                std(&["checksum_error"]).into_iter().for_each(|cell| self.record_write(cell));
+                standard(&["checksum_error"]).into_iter().for_each(|slot| self.record_write(slot));
                 self.header_bytes();
                 self.record_write(FrameSlot::ParsedBytes);
             }
             ArchStep::V1Traffic => {
-                std(&["egress_spec", "mcast_grp"]).into_iter().for_each(|cell| self.record_read(cell));
-                reasons.into_iter().for_each(|cell| self.record_read(cell));
+                standard(&["egress_spec", "mcast_grp"]).into_iter().for_each(|slot| self.record_read(slot));
+                reasons.into_iter().for_each(|slot| self.record_read(slot));
                 self.record_read(FrameSlot::ParsedBytes);
                 self.record_read(FrameSlot::Truncate);
                 self.header_bytes();
                 let written = ["egress_port", "egress_spec", "instance_type", "packet_length", "enq_timestamp"];
-                std(&written).into_iter().for_each(|cell| self.record_write(cell));
-                std(&["egress_global_timestamp"]).into_iter().for_each(|cell| self.record_write(cell));
+                standard(&written).into_iter().for_each(|slot| self.record_write(slot));
+                standard(&["egress_global_timestamp"]).into_iter().for_each(|slot| self.record_write(slot));
                 self.record_write(FrameSlot::Destination);
                 let tables: Vec<TableId> = self.pipeline.tables.keys().collect();
                 tables.into_iter().for_each(|table| self.record_write(FrameSlot::HitEntry(table)));
             }
             ArchStep::V1Leave => {
-                std(&["egress_spec"]).into_iter().for_each(|cell| self.record_read(cell));
-                reasons.into_iter().for_each(|cell| self.record_read(cell));
+                standard(&["egress_spec"]).into_iter().for_each(|slot| self.record_read(slot));
+                reasons.into_iter().for_each(|slot| self.record_read(slot));
                 self.record_read(FrameSlot::Destination);
                 self.record_read(FrameSlot::Truncate);
             }
             ArchStep::End => {
                 [FrameSlot::Destination, FrameSlot::Cursor, FrameSlot::Truncate]
                     .into_iter()
-                    .for_each(|cell| self.record_read(cell));
-                reasons.into_iter().for_each(|cell| self.record_read(cell));
+                    .for_each(|slot| self.record_read(slot));
+                reasons.into_iter().for_each(|slot| self.record_read(slot));
             }
         }
     }
@@ -334,6 +340,8 @@ impl<'a> SlotAccess<'a> {
         }
     }
 
+    /// Records the frame slots that an instruction reads and writes. A possible write leaves the
+    /// old value for some packets, so it does not end the life of that value.
     fn scan_inst(&mut self, inst: &Inst) {
         match inst {
             Inst::Load(var) => match self.pipeline.vars[*var].kind {
@@ -370,13 +378,13 @@ impl<'a> SlotAccess<'a> {
                     FrameSlot::ParserError,
                 ]
                 .into_iter()
-                .for_each(|cell| self.record_possible_write(cell));
+                .for_each(|slot| self.record_possible_write(slot));
             }
             Inst::Advance(_) => {
                 self.record_read(FrameSlot::Cursor);
                 [FrameSlot::Cursor, FrameSlot::ParserError]
                     .into_iter()
-                    .for_each(|cell| self.record_possible_write(cell));
+                    .for_each(|slot| self.record_possible_write(slot));
             }
             Inst::Lookahead(_) => {
                 self.record_read(FrameSlot::Cursor);
@@ -401,6 +409,8 @@ impl<'a> SlotAccess<'a> {
         }
     }
 
+    /// Records the frame slots that an extern call reads and writes. Calls that are not listed work
+    /// on their arguments and on state outside of the frame.
     fn scan_call(&mut self, object: Option<ExternId>, func: ExternFn, args: &[ExternArg]) {
         use ExternFn::*;
         for arg in args {

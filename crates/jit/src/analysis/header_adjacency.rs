@@ -17,7 +17,8 @@ pub struct HeaderAdjacency {
 }
 
 impl HeaderAdjacency {
-    /// Analyses the parser.
+    /// Analyses the parser: `before` gets, for each header, the headers that precede it in every
+    /// packet. Empty if the parser has loops or skips bytes, because offsets are then unknown.
     pub fn new(
         pipeline: &Pipeline,
         flow: &FlowGraph,
@@ -71,9 +72,9 @@ impl HeaderAdjacency {
         for header in emitted_headers(pipeline, flow, known, node)? {
             let index = header.index();
             let in_packet = matches!(headers.locations[index], HeaderLocation::Dynamic | HeaderLocation::Fixed(_));
-            let stays = in_packet && !headers.in_frame[index] && headers.varbit[index].is_none();
-            let behind = last.is_none_or(|last| self.before[index].contains(last.index()));
-            if !stays || !behind {
+            let is_unmoved = in_packet && !headers.in_frame[index] && headers.varbit[index].is_none();
+            let follows_last = last.is_none_or(|last| self.before[index].contains(last.index()));
+            if !is_unmoved || !follows_last {
                 return None;
             }
             bytes += u64::from(headers.bytes[index]);

@@ -46,15 +46,19 @@ pub struct HeaderLayout {
 }
 
 impl HeaderLayout {
-    /// Computes the layout of a pipeline's headers.
+    /// Computes the layout of a pipeline's headers. A header that is extracted may be anywhere in
+    /// the packet; one that the program makes has storage in the frame.
+    ///
+    /// # Errors
+    /// A header that is too long, is not a whole number of bytes, or has fields after a varbit.
     pub fn new(pipeline: &Pipeline) -> Result<HeaderLayout, FallbackReason> {
         let count = pipeline.headers.len();
-        let (mut extracted, mut made) = (vec![false; count], vec![false; count]);
+        let (mut is_extracted, mut is_made) = (vec![false; count], vec![false; count]);
         for control in pipeline.controls.values() {
             for data in control.body.blocks.values().flat_map(|block| &block.insts) {
                 match &data.inst {
-                    Inst::Extract(h) | Inst::ExtractVarbit(h, _) => extracted[h.index()] = true,
-                    Inst::SetValid(h) | Inst::CopyHeader { dst: h, .. } => made[h.index()] = true,
+                    Inst::Extract(h) | Inst::ExtractVarbit(h, _) => is_extracted[h.index()] = true,
+                    Inst::SetValid(h) | Inst::CopyHeader { dst: h, .. } => is_made[h.index()] = true,
                     _ => {}
                 }
             }
@@ -66,15 +70,15 @@ impl HeaderLayout {
             varbit: Vec::new(),
             fields: Vec::new(),
             siblings: Vec::new(),
-            in_frame: made.clone(),
+            in_frame: is_made.clone(),
         };
         for (id, header) in pipeline.headers.iter() {
-            let place = match (extracted[id.index()], made[id.index()]) {
+            let location = match (is_extracted[id.index()], is_made[id.index()]) {
                 (false, false) => HeaderLocation::Nowhere,
                 (true, _) => HeaderLocation::Dynamic,
                 (false, true) => HeaderLocation::Frame,
             };
-            headers.locations.push(place);
+            headers.locations.push(location);
             headers.header(pipeline, header)?;
             let members = header.union.and_then(|u| pipeline.unions.get(u)).map(|u| u.members.clone());
             let siblings = members.unwrap_or_default().into_iter().filter(|m| *m != id).collect();
@@ -83,6 +87,7 @@ impl HeaderLayout {
         Ok(headers)
     }
 
+    /// Appends the sizes and the field offsets of a header, in bits from its start.
     fn header(&mut self, pipeline: &Pipeline, header: &ir::Header) -> Result<(), FallbackReason> {
         let (mut bit, mut varbit, mut fields) = (0u32, None, Vec::new());
         for var in &header.fields {
@@ -91,8 +96,8 @@ impl HeaderLayout {
             }
             let ty = pipeline.vars[*var].ty;
             match ty {
-                Type::Varbit(most) => {
-                    varbit = Some(most);
+                Type::Varbit(max_bits) => {
+                    varbit = Some(max_bits);
                     fields.push(FieldBits { bit, width: 0 });
                 }
                 _ => {

@@ -48,8 +48,9 @@ pub struct OrderConstraints {
 }
 
 impl OrderConstraints {
-    /// Collects the calls with ordered state. `hit_reports` lists the stages that report hits to
-    /// the host, with the table.
+    /// Collects the calls with ordered state. `stages` is the number of stages, `hit_reports` lists
+    /// the stages that report hits to the host, with the table. State that several stages use needs
+    /// packets one by one.
     pub fn new(
         pipeline: &Pipeline,
         stages: usize,
@@ -57,16 +58,16 @@ impl OrderConstraints {
         hit_reports: &[(usize, TableId)],
     ) -> OrderConstraints {
         let mut users: BTreeMap<OrderedState, BTreeSet<usize>> = BTreeMap::new();
-        let mut timed = false;
+        let mut depends_on_time = false;
         for site in sites {
-            let Some(memory) = ordered_state(&site.inst) else { continue };
-            users.entry(memory).or_default().insert(site.stage);
-            timed |= executes_meter(&site.inst);
+            let Some(state) = ordered_state(&site.inst) else { continue };
+            users.entry(state).or_default().insert(site.stage);
+            depends_on_time |= executes_meter(&site.inst);
         }
         for (stage, table) in hit_reports {
             if pipeline.tables[*table].direct_meter.is_some() {
                 users.entry(OrderedState::Entries(*table)).or_default().insert(*stage);
-                timed = true;
+                depends_on_time = true;
             }
         }
         let mut ordered = vec![false; stages];
@@ -74,7 +75,7 @@ impl OrderConstraints {
         OrderConstraints {
             is_serial: users.values().any(|stages| stages.len() > 1),
             ordered_stages: ordered,
-            depends_on_time: timed,
+            depends_on_time,
         }
     }
 }

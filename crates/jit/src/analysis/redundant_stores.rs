@@ -17,25 +17,27 @@ pub fn remove_redundant_stores(pipeline: &mut Pipeline, kept: &BTreeSet<VarId>) 
     }
 }
 
-fn remove_in_body(body: &mut Body, kept: &BTreeSet<VarId>) {
+/// Removes stores to the `variables` given that store the value they hold. Blocks are visited in
+/// reverse postorder; at a join only values held on all paths remain.
+fn remove_in_body(body: &mut Body, variables: &BTreeSet<VarId>) {
     let order = Cfg::new(body).reverse_postorder().to_vec();
-    let mut before: Vec<Option<HeldValues>> = vec![None; body.blocks.len()];
+    let mut held_before: Vec<Option<HeldValues>> = vec![None; body.blocks.len()];
     for block in order {
         // All predecessors have been visited.
-        let mut held = before[block.index()].take().unwrap_or_default();
+        let mut held = held_before[block.index()].take().unwrap_or_default();
         let data = &mut body.blocks[block];
         data.insts.retain(|inst| match (&inst.inst, inst.results.first()) {
-            (Inst::Load(var), Some(result)) if kept.contains(var) => {
+            (Inst::Load(var), Some(result)) if variables.contains(var) => {
                 held.insert(*var, *result);
                 true
             }
-            (Inst::Store(var, value), _) if kept.contains(var) => held.insert(*var, *value) != Some(*value),
+            (Inst::Store(var, value), _) if variables.contains(var) => held.insert(*var, *value) != Some(*value),
             _ => true,
         });
         for next in data.term.iter().flat_map(|term| term.term.successors()) {
-            match &mut before[next.index()] {
-                Some(there) => there.retain(|var, value| held.get(var) == Some(value)),
-                none => *none = Some(held.clone()),
+            match &mut held_before[next.index()] {
+                Some(joined) => joined.retain(|var, value| held.get(var) == Some(value)),
+                unvisited => *unvisited = Some(held.clone()),
             }
         }
     }

@@ -113,6 +113,7 @@ impl KnownValidity {
 }
 
 /// Computes the validity known before each node; `None` for unreachable nodes.
+/// A header is known to be valid or invalid if it is so on all paths.
 pub fn analyze_validity(pipeline: &Pipeline, flow: &FlowGraph, headers: &HeaderLayout) -> Vec<Option<KnownValidity>> {
     let count = pipeline.headers.len();
     let mut known: Vec<Option<KnownValidity>> = vec![None; flow.nodes.len()];
@@ -121,18 +122,18 @@ pub fn analyze_validity(pipeline: &Pipeline, flow: &FlowGraph, headers: &HeaderL
     while let Some(node) = work.pop() {
         let Some(before) = known[node].clone() else { continue };
         for (next, after) in exit_validity(pipeline, flow, headers, node, before) {
-            let changed = match &mut known[next] {
-                Some(there) => {
-                    let old = there.clone();
-                    there.intersect_with(&after);
-                    *there != old
+            let has_changed = match &mut known[next] {
+                Some(joined) => {
+                    let old = joined.clone();
+                    joined.intersect_with(&after);
+                    *joined != old
                 }
-                none => {
-                    *none = Some(after);
+                unreached => {
+                    *unreached = Some(after);
                     true
                 }
             };
-            if changed {
+            if has_changed {
                 work.push(next);
             }
         }
@@ -165,15 +166,15 @@ pub fn exit_validity(
         known.apply_inst(headers, &data.inst);
     }
     if let Some(Terminator::Branch { cond, then, els }) = body.blocks[block].term.as_ref().map(|term| &term.term)
-        && let Some(asked) = tested_header(body, block, *cond)
+        && let Some(header) = tested_header(body, block, *cond)
     {
-        if !known.invalid.contains(asked.index()) {
+        if !known.invalid.contains(header.index()) {
             let mut known = known.clone();
-            known.found_valid(asked);
+            known.found_valid(header);
             edges.extend(flow.block_node(node, then.block).map(|next| (next, known)));
         }
-        if !known.valid.contains(asked.index()) {
-            known.set_invalid(asked);
+        if !known.valid.contains(header.index()) {
+            known.set_invalid(header);
             edges.extend(flow.block_node(node, els.block).map(|next| (next, known)));
         }
         let ends = flow.end_successors(pipeline, node);

@@ -53,60 +53,62 @@ impl StageBuilder<'_, '_> {
     }
 
     /// Looks up a one-word key in place and continues at the action found, if the table has few
-    /// entries. The code after it runs if the table has more.
+    /// entries. The code after it runs if the table has more: the pointer to the slots is then
+    /// null.
     pub fn look_up_in_place(&mut self, node: FlowNodeId, table: TableId, key: cl::Value) {
-        let at = self.c.memory.slots + table.index() as i32 * 8;
-        let slots = self.b.ins().load(I64, trusted_flags(), self.context, at);
-        let [few, many] = [(); 2].map(|()| self.b.create_block());
-        self.b.ins().brif(slots, few, &[], many, &[]);
-        self.switch_to_sealed(few);
+        let pointer_offset = self.c.memory.slots + table.index() as i32 * 8;
+        let slots = self.b.ins().load(I64, trusted_flags(), self.context, pointer_offset);
+        let [few_entries, many_entries] = [(); 2].map(|()| self.b.create_block());
+        self.b.ins().brif(slots, few_entries, &[], many_entries, &[]);
+        self.switch_to_sealed(few_entries);
         let factor = self.b.ins().load(I64, steady_flags(), slots, offset_of!(SmallTableHash, factor) as i32);
         let product = self.b.ins().imul(key, factor);
-        let number = self.shr_imm(product, SmallTableHash::SHIFT);
-        let offset = self.shl_imm(number, size_of::<[u64; 2]>().trailing_zeros());
+        let slot_index = self.shr_imm(product, SmallTableHash::SHIFT);
+        let offset = self.shl_imm(slot_index, size_of::<[u64; 2]>().trailing_zeros());
         let slot = self.b.ins().iadd(slots, offset);
         let first = offset_of!(SmallTableHash, slots) as i32;
-        let there = self.b.ins().load(I64, steady_flags(), slot, first);
+        let stored_key = self.b.ins().load(I64, steady_flags(), slot, first);
         let found = self.b.ins().load(I64, steady_flags(), slot, first + 8);
-        let hit = self.b.ins().icmp(IntCC::Equal, there, key);
+        let hit = self.b.ins().icmp(IntCC::Equal, stored_key, key);
         let default = self.default_value(table);
         let value = self.b.ins().select(hit, found, default);
         self.choose_action(node, table, hit, value);
-        self.switch_to_sealed(many);
+        self.switch_to_sealed(many_entries);
     }
 
-    /// Writes the lookup key with these words, and leaves the stage.
+    /// Writes the lookup key with these words, and leaves the stage for the one after the lookup.
+    /// Writes the key of a paired lookup too, and for an action profile the key of its selector.
     pub fn write_key_and_leave(&mut self, node: FlowNodeId, table: TableId, keys: &[Value], words: &[cl::Value]) {
-        let site = StageEntry::Table(self.c.plan.flow.stage_node(node), table);
-        let shape = &self.c.table_layouts[table.index()];
+        let next_stage = StageEntry::Table(self.c.plan.flow.stage_node(node), table);
+        let table_layout = &self.c.table_layouts[table.index()];
         self.record_lookup(table, keys);
-        let queue = self.stage_queue(site);
+        let queue = self.stage_queue(next_stage);
         let count = self.queue_length(queue);
         self.write_key(words, count, queue.keys);
         self.exit_keys = [words.to_vec(), Vec::new()];
-        if let Some(companion) = self.c.plan.flow.paired_lookup(node) {
-            // They have no side effect, and so none of them ends the packet.
-            for data in &companion.insts {
+        if let Some(paired) = self.c.plan.flow.paired_lookup(node) {
+            // The instructions have no side effect, and so none of them ends the packet.
+            for data in &paired.insts {
                 let _ = self.translate_inst(&data.inst, &data.results);
             }
-            let words = self.key_words(companion.table, &companion.keys);
+            let words = self.key_words(paired.table, &paired.keys);
             self.write_key(&words, count, queue.paired_keys);
             self.exit_keys[1] = words;
         }
         // Only an action profile needs the selector's keys; other queues have no space for them.
-        if self.c.pipeline.tables[table].implementation.is_some() && !shape.selector_keys.is_empty() {
-            let aux = self.list_address(count, SELECTOR_KEY_BYTES as i64);
-            let mut at = queue.selector_keys;
-            for position in &shape.selector_keys {
+        if self.c.pipeline.tables[table].implementation.is_some() && !table_layout.selector_keys.is_empty() {
+            let selector_key = self.list_address(count, SELECTOR_KEY_BYTES as i64);
+            let mut offset = queue.selector_keys;
+            for position in &table_layout.selector_keys {
                 let ty = self.value_type(keys[*position]);
                 for reg in self.value(keys[*position]) {
                     let number = self.as_number(ty, reg);
-                    self.b.ins().store(trusted_flags(), number, aux, at);
-                    at += 8;
+                    self.b.ins().store(trusted_flags(), number, selector_key, offset);
+                    offset += 8;
                 }
             }
         }
-        self.leave_for_stage(site, queue, count);
+        self.leave_for_stage(next_stage, queue, count);
     }
 
     /// Writes a key with these words into a list, after `count` others.
@@ -118,7 +120,8 @@ impl StageBuilder<'_, '_> {
         }
     }
 
-    /// Continues at the action of the value, with its action data. The current node is the one that
+    /// Continues at the action of the value, with its action data. `value` is the address of the
+    /// lookup's value: its first byte is the index of the action. The current node is the one that
     /// applies the table.
     pub fn choose_action(&mut self, node: FlowNodeId, table: TableId, hit: cl::Value, value: cl::Value) {
         let NodeKind::Block(control, block) = self.c.plan.flow.nodes[node] else { return self.finish() };
@@ -128,23 +131,30 @@ impl StageBuilder<'_, '_> {
             return self.finish();
         };
         self.record_entry_hit(table, hit, value);
-        let listed = &self.c.pipeline.tables[table].actions;
-        let arm_of = |position: usize| arms.iter().find(|arm| arm.action == listed[position].action);
-        let [single] = listed.as_slice() else {
-            let number = self.load_small(1, steady_flags(), value, 0);
-            self.reads_value(number, MIN_VALUE_BYTES);
-            if listed.len() <= MAX_CHAIN_ARMS {
-                return self.choose_by_comparisons(table, number, &|position| arm_of(position).cloned(), hit, value);
+        let actions = &self.c.pipeline.tables[table].actions;
+        let arm_of = |position: usize| arms.iter().find(|arm| arm.action == actions[position].action);
+        // A table with a single action needs no choice.
+        let [single] = actions.as_slice() else {
+            let action_index = self.load_small(1, steady_flags(), value, 0);
+            self.reads_value(action_index, MIN_VALUE_BYTES);
+            if actions.len() <= MAX_CHAIN_ARMS {
+                return self.choose_by_comparisons(
+                    table,
+                    action_index,
+                    &|position| arm_of(position).cloned(),
+                    hit,
+                    value,
+                );
             }
             let mut switch = cranelift_frontend::Switch::new();
-            let blocks: Vec<cl::Block> = listed.iter().map(|_| self.b.create_block()).collect();
+            let blocks: Vec<cl::Block> = actions.iter().map(|_| self.b.create_block()).collect();
             for (position, block) in blocks.iter().enumerate() {
                 switch.set_entry(position as u128, *block);
             }
-            let otherwise = self.b.create_block();
-            self.b.set_cold_block(otherwise);
-            switch.emit(&mut self.b, number, otherwise);
-            self.switch_to_sealed(otherwise);
+            let unknown_action = self.b.create_block();
+            self.b.set_cold_block(unknown_action);
+            switch.emit(&mut self.b, action_index, unknown_action);
+            self.switch_to_sealed(unknown_action);
             self.emit_engine_drop(EngineReason::EngineBug);
             for (position, block) in blocks.iter().enumerate() {
                 self.switch_to_sealed(*block);
@@ -189,6 +199,9 @@ impl StageBuilder<'_, '_> {
         }
     }
 
+    /// Continues at an arm, with `hit` and the action data as block parameters. `position` is the
+    /// index of the action in its table. `None`: the action has no arm, which a verified pipeline
+    /// excludes.
     fn enter_action(
         &mut self,
         table: TableId,
@@ -199,17 +212,17 @@ impl StageBuilder<'_, '_> {
     ) {
         let Some(arm) = arm else { return self.emit_engine_drop(EngineReason::EngineBug) };
         let hit = match self.always_hits(table, position) {
-            Some(always) => self.iconst_bool(always),
+            Some(is_hit) => self.iconst_bool(is_hit),
             None => hit,
         };
         self.count_action(table, position, hit);
         self.record_branch(hit);
-        let shape = &self.c.table_layouts[table.index()];
+        let table_layout = &self.c.table_layouts[table.index()];
         let params = &self.body_of(self.control).blocks[arm.block].params;
         self.set_value(params[0], &[hit]);
-        for (place, param) in shape.value.arms[position].iter().zip(&params[1..]) {
+        for (data_offset, param) in table_layout.value.arms[position].iter().zip(&params[1..]) {
             let ty = self.value_type(*param);
-            let regs = self.parameter(value, *place, ty, shape.value.arm_len_bytes[position] as u32);
+            let regs = self.parameter(value, *data_offset, ty, table_layout.value.arm_len_bytes[position] as u32);
             self.set_value(*param, &regs);
         }
         self.continue_at_block(arm.block);
@@ -251,23 +264,24 @@ impl StageBuilder<'_, '_> {
         regs
     }
 
-    /// Loads a little-endian number of `bytes` bytes from a value of `len` bytes.
-    fn load_little_endian(&mut self, base: cl::Value, at: u32, bytes: u32, len: u32) -> cl::Value {
-        let at = at as i32;
+    /// Loads a little-endian number of `bytes` bytes at `offset` of a value of `len` bytes.
+    /// Loads of other sizes than a power of two are split.
+    fn load_little_endian(&mut self, base: cl::Value, offset: u32, bytes: u32, len: u32) -> cl::Value {
+        let offset = offset as i32;
         match bytes {
             0 => self.iconst_u64(0),
             1 | 2 | 4 | 8 => {
                 let read = match bytes {
-                    8 => self.b.ins().load(I64, steady_flags(), base, at),
-                    _ => self.load_small(bytes, steady_flags(), base, at),
+                    8 => self.b.ins().load(I64, steady_flags(), base, offset),
+                    _ => self.load_small(bytes, steady_flags(), base, offset),
                 };
                 self.reads_value(read, len);
                 read
             }
-            more => {
-                let first = if more > 4 { 4 } else { 2 };
-                let low = self.load_little_endian(base, at as u32, first, len);
-                let high = self.load_little_endian(base, at as u32 + first, more - first, len);
+            bytes => {
+                let first = if bytes > 4 { 4 } else { 2 };
+                let low = self.load_little_endian(base, offset as u32, first, len);
+                let high = self.load_little_endian(base, offset as u32 + first, bytes - first, len);
                 let high = self.shl_imm(high, first * 8);
                 self.b.ins().bor(low, high)
             }

@@ -17,9 +17,9 @@ use std::mem::offset_of;
 const DROP_PORT: u64 = interp::host::architecture::v1model::DROP_PORT;
 
 impl StageBuilder<'_, '_> {
-    /// Emits a step of the architecture.
-    pub fn emit_arch_step(&mut self, node: FlowNodeId, glue: ArchStep) {
-        match glue {
+    /// Emits a step of the architecture, which reads and writes intrinsic metadata.
+    pub fn emit_arch_step(&mut self, node: FlowNodeId, step: ArchStep) {
+        match step {
             ArchStep::Begin => self.branch_to_hot_path(),
             ArchStep::PnaStdMetadata(block) => self.set_pna_metadata(block),
             ArchStep::PnaVerdict => return self.pna_verdict(node),
@@ -39,9 +39,9 @@ impl StageBuilder<'_, '_> {
             ArchStep::V1Traffic => self.v1_traffic(),
             ArchStep::V1Leave => self.v1_leave(),
             ArchStep::End => {
-                let lies =
+                let leaves_as_it_is =
                     if self.c.plan.flow.deparser.is_some() { self.end_deparser() } else { self.end_without_deparser() };
-                self.store_verdict(Some(lies));
+                self.store_verdict(Some(leaves_as_it_is));
                 return self.finish();
             }
         }
@@ -87,23 +87,25 @@ impl StageBuilder<'_, '_> {
 
     // ---- PNA ----
 
+    /// Stores the intrinsic metadata of PNA for one of its blocks: 0 is the pre-control, 1 the
+    /// parser, 2 the control.
     fn set_pna_metadata(&mut self, block: usize) {
         let prefix = ["pre_istd", "parser_istd", "istd"][block];
         let var = |code: &Self, name: &str| code.intrinsic(&format!("{prefix}.{name}"));
-        let heads = [
+        let inputs = [
             ("input_port", offset_of!(FrameHeader, input.ingress_port), 4),
             ("direction", offset_of!(FrameHeader, input.direction), 4),
             ("timestamp", offset_of!(FrameHeader, time.since_start_ns), 8),
         ];
-        for (name, at, bytes) in heads {
+        for (name, offset, bytes) in inputs {
             if let Some(var) = var(self, name) {
-                let value = self.load_frame_header(at, bytes);
+                let value = self.load_frame_header(offset, bytes);
                 self.set_intrinsic(Some(var), value);
             }
         }
         // Programs with further passes run on the interpreter.
-        let (pass, first) = (var(self, "pass"), self.iconst_u64(0));
-        self.set_intrinsic(pass, first);
+        let (pass, first_pass) = (var(self, "pass"), self.iconst_u64(0));
+        self.set_intrinsic(pass, first_pass);
         let error = self.slot_value(FrameSlot::ParserError);
         let parser_error = var(self, "parser_error");
         self.set_intrinsic(parser_error, error);
@@ -146,28 +148,29 @@ impl StageBuilder<'_, '_> {
         leaves
     }
 
-    /// Stores the verdict to the frame header. `as_it_lies` is a bool: the packet leaves unchanged
-    /// except for bytes of its headers.
-    pub fn store_verdict(&mut self, as_it_lies: Option<cl::Value>) {
+    /// Stores the verdict to the frame header. `in_place` is a bool: the packet leaves unchanged
+    /// except for bytes of its headers. `None`: the flag is 0.
+    pub fn store_verdict(&mut self, in_place: Option<cl::Value>) {
         let mut destination = self.slot_value(FrameSlot::Destination);
-        if let Some(lies) = as_it_lies {
-            let lies = self.b.ins().uextend(I64, lies);
-            let lies = self.shl_imm(lies, destination::IN_PLACE.trailing_zeros());
-            destination = self.b.ins().bor(destination, lies);
+        if let Some(flag) = in_place {
+            let flag = self.b.ins().uextend(I64, flag);
+            let flag = self.shl_imm(flag, destination::IN_PLACE.trailing_zeros());
+            destination = self.b.ins().bor(destination, flag);
         }
         if let Some(truncate) = self.truncation_length() {
             self.store_frame_header(offset_of!(FrameHeader, truncate), 8, truncate);
-            let cut = self.b.ins().icmp_imm_u(IntCC::NotEqual, truncate, 0);
-            let cut = self.b.ins().uextend(I64, cut);
-            let cut = self.shl_imm(cut, destination::TRUNCATED.trailing_zeros());
-            destination = self.b.ins().bor(destination, cut);
+            let truncated = self.b.ins().icmp_imm_u(IntCC::NotEqual, truncate, 0);
+            let truncated = self.b.ins().uextend(I64, truncated);
+            let truncated = self.shl_imm(truncated, destination::TRUNCATED.trailing_zeros());
+            destination = self.b.ins().bor(destination, truncated);
         }
         self.store_frame_header(offset_of!(FrameHeader, destination), 8, destination);
         let [drop, cpu] = reason_vars(self.c.pipeline);
-        for (var, at) in [(drop, offset_of!(FrameHeader, drop_reason)), (cpu, offset_of!(FrameHeader, cpu_reason))] {
+        for (var, offset) in [(drop, offset_of!(FrameHeader, drop_reason)), (cpu, offset_of!(FrameHeader, cpu_reason))]
+        {
             if let Some(var) = var {
                 let reason = self.variable(var)[0];
-                self.store_frame_header(at, 4, reason);
+                self.store_frame_header(offset, 4, reason);
             }
         }
     }
@@ -227,6 +230,8 @@ impl StageBuilder<'_, '_> {
         sum
     }
 
+    /// Emits v1model's traffic manager between ingress and egress: decides the port, drops packets
+    /// for the drop port, and sets the standard metadata of egress.
     fn v1_traffic(&mut self) {
         let port = match self.standard("egress_spec") {
             Some(var) => self.variable(var)[0],
@@ -234,18 +239,18 @@ impl StageBuilder<'_, '_> {
         };
         self.drop_if_dropped_port(port);
         self.set_standard_to("egress_port", port);
-        let spec = self.iconst_u64(DROP_PORT + 1);
-        self.set_standard_to("egress_spec", spec);
+        let unset_port = self.iconst_u64(DROP_PORT + 1);
+        self.set_standard_to("egress_spec", unset_port);
         let zero = self.iconst_u64(0);
         self.set_standard_to("instance_type", zero);
         if self.standard("packet_length").is_some() {
             let len = self.load_frame_header(offset_of!(FrameHeader, input.len), 4);
             let headers = self.header_bytes();
-            let before = self.slot_value(FrameSlot::ParsedBytes);
+            let parsed_bytes = self.slot_value(FrameSlot::ParsedBytes);
             let sum = self.b.ins().iadd(len, headers);
-            let less = self.b.ins().icmp(IntCC::UnsignedLessThan, sum, before);
-            let length = self.b.ins().isub(sum, before);
-            let length = self.b.ins().select(less, zero, length);
+            let is_negative = self.b.ins().icmp(IntCC::UnsignedLessThan, sum, parsed_bytes);
+            let length = self.b.ins().isub(sum, parsed_bytes);
+            let length = self.b.ins().select(is_negative, zero, length);
             self.set_standard_to("packet_length", length);
         }
         let now = self.load_frame_header(offset_of!(FrameHeader, time.since_start_us), 8);
@@ -256,6 +261,7 @@ impl StageBuilder<'_, '_> {
             self.set_slot(FrameSlot::HitEntry(table), zero);
         }
         let port = self.mask_to_width(port, 32);
+        // The low half of a destination says its kind, here `PORT`; the high half is the port.
         let port = self.shl_imm(port, 32);
         let sent = self.b.ins().bor_imm_u(port, 2);
         self.set_slot(FrameSlot::Destination, sent);

@@ -31,7 +31,8 @@ impl StageBuilder<'_, '_> {
         regs
     }
 
-    /// Loads up to 64 bits from bit `bit` of the header.
+    /// Loads up to 64 bits from bit `bit` of the header; bit 0 is the most significant of the first
+    /// byte.
     fn load_bits(&mut self, header: ReadableSpan, bit: u32, width: u32) -> cl::Value {
         if width == 0 {
             return self.iconst_u64(0);
@@ -44,47 +45,48 @@ impl StageBuilder<'_, '_> {
             let high = self.shl_imm(high, 32);
             return self.b.ins().bor(high, low);
         }
-        let below = 8 * (last + 1) - bit - width;
+        let low_bits = 8 * (last + 1) - bit - width;
         // A single load of a power of two, if the header is long enough around the field.
         let size = bytes.next_power_of_two();
         if size != bytes && header.bytes >= size {
-            let at = first.min(header.bytes - size);
-            let word = self.load_big_endian(header, at, size);
-            let behind = 8 * (at + size - last - 1);
-            let word = self.shr_imm(word, behind + below);
+            let offset = first.min(header.bytes - size);
+            let word = self.load_big_endian(header, offset, size);
+            let bits_after = 8 * (offset + size - last - 1);
+            let word = self.shr_imm(word, bits_after + low_bits);
             // No mask is necessary if the field is at the top of the loaded word.
-            return if 8 * size - behind - below == width { word } else { self.mask_to_width(word, width) };
+            return if 8 * size - bits_after - low_bits == width { word } else { self.mask_to_width(word, width) };
         }
         let word = self.load_big_endian(header, first, bytes);
-        let word = self.shr_imm(word, below);
-        if below + width == bytes * 8 { word } else { self.mask_to_width(word, width) }
+        let word = self.shr_imm(word, low_bits);
+        if low_bits + width == bytes * 8 { word } else { self.mask_to_width(word, width) }
     }
 
     /// Loads a big-endian number of 1 to 8 bytes.
+    /// Other sizes than a power of two are split.
     fn load_big_endian(&mut self, header: ReadableSpan, at: u32, bytes: u32) -> cl::Value {
         let (base, offset) = (header.base, at as i32);
         let flags = if header.steady { steady_flags() } else { trusted_flags() };
         match bytes {
             1 => self.load_small(1, flags, base, offset),
             2 => {
-                let half = self.b.ins().load(I16, flags, base, offset);
-                let half = self.b.ins().bswap(half);
-                self.b.ins().uextend(I64, half)
+                let value = self.b.ins().load(I16, flags, base, offset);
+                let value = self.b.ins().bswap(value);
+                self.b.ins().uextend(I64, value)
             }
             4 => {
-                let half = self.b.ins().load(I32, flags, base, offset);
-                let half = self.b.ins().bswap(half);
-                self.b.ins().uextend(I64, half)
+                let value = self.b.ins().load(I32, flags, base, offset);
+                let value = self.b.ins().bswap(value);
+                self.b.ins().uextend(I64, value)
             }
             8 => {
                 let word = self.b.ins().load(I64, flags, base, offset);
                 self.b.ins().bswap(word)
             }
-            more => {
-                let first = if more > 4 { 4 } else { 2 };
+            bytes => {
+                let first = if bytes > 4 { 4 } else { 2 };
                 let high = self.load_big_endian(header, at, first);
-                let low = self.load_big_endian(header, at + first, more - first);
-                let high = self.shl_imm(high, 8 * (more - first));
+                let low = self.load_big_endian(header, at + first, bytes - first);
+                let high = self.shl_imm(high, 8 * (bytes - first));
                 self.b.ins().bor(high, low)
             }
         }
@@ -124,6 +126,7 @@ impl StageBuilder<'_, '_> {
     }
 
     /// Stores a big-endian number of 1 to 8 bytes.
+    /// Higher bits of `value` are ignored.
     pub fn store_big_endian(&mut self, base: cl::Value, at: u32, bytes: u32, value: cl::Value) {
         let offset = at as i32;
         let value = self.strip_truncation(value, bytes * 8);
@@ -138,11 +141,11 @@ impl StageBuilder<'_, '_> {
                 let swapped = self.b.ins().bswap(value);
                 self.b.ins().store(trusted_flags(), swapped, base, offset);
             }
-            more => {
-                let first = if more > 4 { 4 } else { 2 };
-                let high = self.shr_imm(value, 8 * (more - first));
+            bytes => {
+                let first = if bytes > 4 { 4 } else { 2 };
+                let high = self.shr_imm(value, 8 * (bytes - first));
                 self.store_big_endian(base, at, first, high);
-                self.store_big_endian(base, at + first, more - first, value);
+                self.store_big_endian(base, at + first, bytes - first, value);
             }
         }
     }

@@ -25,6 +25,8 @@ impl StageBuilder<'_, '_> {
                 self.count_indexed(*object, args);
             }
             DropPacket => {
+                // The low half of a destination says its kind (`abi::destination`), the high half
+                // the port.
                 let drop = self.iconst_u64(1);
                 self.set_slot(FrameSlot::Destination, drop);
             }
@@ -36,6 +38,7 @@ impl StageBuilder<'_, '_> {
                 self.set_slot(FrameSlot::Destination, sent);
             }
             MarkToDrop => {
+                // Port 511 is v1model's drop port.
                 for (name, value) in [("egress_spec", 511), ("mcast_grp", 0)] {
                     self.set_standard(name, value);
                 }
@@ -51,6 +54,7 @@ impl StageBuilder<'_, '_> {
                 self.switch_to_sealed(good);
             }
             Truncate => {
+                // 0 means that the packet is not truncated.
                 let length = self.low_register(scalar_arg(args, 0));
                 let length = self.b.ins().iadd_imm_s(length, 1);
                 self.set_slot(FrameSlot::Truncate, length);
@@ -85,6 +89,8 @@ impl StageBuilder<'_, '_> {
 
     // ---- counters ----
 
+    /// Emits the increment of an indexed counter with a range of its own in the worker's counters.
+    /// An index outside of the object counts nothing.
     fn count_indexed(&mut self, object: Option<ExternId>, args: &[ExternArg]) {
         let Some(object) = object else { return };
         let Some(CounterRange { size, step, .. }) = self.c.counters[object.index()] else { return };
@@ -92,16 +98,16 @@ impl StageBuilder<'_, '_> {
             Some(ExternArg::Value(value)) => self.low_register(*value),
             _ => self.load_frame_header(offset_of!(FrameHeader, input.metered_len), 4),
         };
-        let low = self.index_argument(args);
+        let index = self.index_argument(args);
         let limit = self.iconst_u64(size);
-        let within = self.b.ins().icmp(IntCC::UnsignedLessThan, low, limit);
+        let is_within = self.b.ins().icmp(IntCC::UnsignedLessThan, index, limit);
         let [count, go_on] = [(); 2].map(|()| self.b.create_block());
-        self.b.ins().brif(within, count, &[], go_on, &[]);
+        self.b.ins().brif(is_within, count, &[], go_on, &[]);
         self.switch_to_sealed(count);
-        let at = self.c.memory.counters + object.index() as i32 * 8;
-        let array = self.b.ins().load(I64, trusted_flags(), self.context, at);
+        let array_offset = self.c.memory.counters + object.index() as i32 * 8;
+        let array = self.b.ins().load(I64, trusted_flags(), self.context, array_offset);
         // The number of interleaved objects is a power of two.
-        let offset = self.shl_imm(low, (step * size_of::<[u64; 2]>()).trailing_zeros());
+        let offset = self.shl_imm(index, (step * size_of::<[u64; 2]>()).trailing_zeros());
         let counter = self.b.ins().iadd(array, offset);
         self.emit_counter_update(counter, bytes, size);
         self.b.ins().jump(go_on, &[]);
@@ -119,6 +125,9 @@ impl StageBuilder<'_, '_> {
         self.b.ins().select(high, most, index[0])
     }
 
+    /// Emits the addition of one packet and its bytes to a counter. A counter of a large object
+    /// (`size` counters) probably misses the cache, so its update goes to the list of pending
+    /// counts, which the worker applies after prefetching.
     fn emit_counter_update(&mut self, counter: cl::Value, bytes: cl::Value, size: u64) {
         if size < MIN_DEFERRED_COUNTERS {
             let packets = self.b.ins().load(I64, trusted_flags(), counter, 0);
@@ -134,28 +143,30 @@ impl StageBuilder<'_, '_> {
         let count = self.b.ins().load(I64, trusted_flags(), self.context, count_at as i32);
         let list = self.load_context_ptr(offset_of!(StageContext, pending));
         let offset = self.b.ins().imul_imm_s(count, size_of::<PendingCount>() as i64);
-        let place = self.b.ins().iadd(list, offset);
+        let pending_entry = self.b.ins().iadd(list, offset);
         let parts = [(counter, offset_of!(PendingCount, at)), (bytes, offset_of!(PendingCount, bytes))];
-        for (part, at) in parts {
-            let written = self.b.ins().store(trusted_flags(), part, place, at as i32);
+        for (part, field_offset) in parts {
+            let written = self.b.ins().store(trusted_flags(), part, pending_entry, field_offset as i32);
             self.annotate(written, InstRole::Part);
         }
-        let more = self.b.ins().iadd_imm_s(count, 1);
-        let counted = self.b.ins().store(trusted_flags(), more, self.context, count_at as i32);
+        let new_count = self.b.ins().iadd_imm_s(count, 1);
+        let counted = self.b.ins().store(trusted_flags(), new_count, self.context, count_at as i32);
         self.annotate(counted, InstRole::Count { counter, bytes });
     }
 
     /// Reports a hit to the interpreter's host, for direct counters, meters and idle timeouts.
-    pub fn report_hit(&mut self, table: TableId, hit: cl::Value, number: cl::Value) {
-        let [tell, go_on] = [(); 2].map(|()| self.b.create_block());
+    /// `hit` is not 0 on a hit; `entry_id` is then the id of the entry. Stores the colour of a
+    /// direct meter.
+    pub fn report_hit(&mut self, table: TableId, hit: cl::Value, entry_id: cl::Value) {
+        let [report, go_on] = [(); 2].map(|()| self.b.create_block());
         let zero = self.iconst_u64(0);
         self.set_slot(FrameSlot::MeterColor(table), zero);
-        self.b.ins().brif(hit, tell, &[], go_on, &[]);
-        self.switch_to_sealed(tell);
+        self.b.ins().brif(hit, report, &[], go_on, &[]);
+        self.switch_to_sealed(report);
         self.c.hit_reports.borrow_mut().push((self.c.stage.get(), table));
         let id = self.iconst_u64(u64::from(table.0));
         let (context, frame) = (self.context, self.frame);
-        let colour = self.call_helper(self.c.helpers.hit, &[context, frame, id, number], true).unwrap_or(zero);
+        let colour = self.call_helper(self.c.helpers.hit, &[context, frame, id, entry_id], true).unwrap_or(zero);
         self.set_slot(FrameSlot::MeterColor(table), colour);
         if let Some(var) = self.c.pipeline.tables[table].meter_result {
             let width = self.c.pipeline.vars[var].ty.width();
@@ -174,6 +185,9 @@ impl StageBuilder<'_, '_> {
 
     // ---- all others ----
 
+    /// Emits a call of the interpreter's implementation. The call area passes the arguments as
+    /// 64-bit words and after them returns the results. A direct resource also needs the entry that
+    /// was hit: its id, with the colour of its meter in the high half.
     fn slow_call(&mut self, inst: &Inst, results: &[Value]) {
         let Inst::Extern { args, .. } = inst else { return };
         let mut word = 0;
@@ -194,10 +208,10 @@ impl StageBuilder<'_, '_> {
         let zero = self.iconst_u64(0);
         let hit = match table {
             Some(table) => {
-                let number = self.slot_value(FrameSlot::HitEntry(table));
+                let entry_id = self.slot_value(FrameSlot::HitEntry(table));
                 let colour = self.slot_value(FrameSlot::MeterColor(table));
                 let colour = self.shl_imm(colour, 32);
-                self.b.ins().bor(number, colour)
+                self.b.ins().bor(entry_id, colour)
             }
             None => zero,
         };

@@ -11,31 +11,32 @@ use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};
 use ir::{ExternArg, ExternFn, ExternId, ExternKind, Value};
 
 impl StageBuilder<'_, '_> {
-    /// Adds the 16-bit words of values packed without gaps to `sum`, which is at most `most`; folds
-    /// the result.
-    pub(super) fn add_words(&mut self, mut sum: cl::Value, mut most: u64, values: &[Value]) -> cl::Value {
-        if let Some((words, greatest)) = self.sum_in_packet_order(values) {
-            let words = self.fold_sum(words, greatest);
+    /// Adds the 16-bit words of values packed without gaps to `sum`, which is at most `max_sum`;
+    /// folds the result to 16 bits. `max_sum` bounds the sum, so that folding takes no more steps
+    /// than needed.
+    pub(super) fn add_words(&mut self, mut sum: cl::Value, mut max_sum: u64, values: &[Value]) -> cl::Value {
+        if let Some((words, max_words)) = self.sum_in_packet_order(values) {
+            let words = self.fold_sum(words, max_words);
             let words = self.swap_bytes(words, 2);
-            if most == 0 {
+            if max_sum == 0 {
                 return words;
             }
             let sum = self.b.ins().iadd(sum, words);
-            return self.fold_sum(sum, most + 0xffff);
+            return self.fold_sum(sum, max_sum + 0xffff);
         }
-        let mut end = 0;
+        let mut end_bits = 0;
         for value in values {
             let ty = self.value_type(*value);
             let width = ty.width();
-            end += width;
+            end_bits += width;
             for (index, reg) in self.value(*value).into_iter().enumerate() {
                 let reg = self.as_number(ty, reg);
-                let own = width.saturating_sub(index as u32 * 64).min(64);
+                let reg_bits = width.saturating_sub(index as u32 * 64).min(64);
                 // 2^16 counts as 1, so a number may be at any multiple of 16 bits; only its end
                 // within a word matters.
-                let end = end - index as u32 * 64;
-                let shift = (16 - end % 16) % 16;
-                let parts = match own {
+                let end_bits = end_bits - index as u32 * 64;
+                let shift = (16 - end_bits % 16) % 16;
+                let parts = match reg_bits {
                     0 => vec![],
                     1..=32 => vec![reg],
                     _ => vec![self.mask_to_width(reg, 32), self.shr_imm(reg, 32)],
@@ -43,11 +44,11 @@ impl StageBuilder<'_, '_> {
                 for part in parts {
                     let part = self.shl_imm(part, shift);
                     sum = self.b.ins().iadd(sum, part);
-                    most += (low_bits_mask(own.min(32))) << shift;
+                    max_sum += (low_bits_mask(reg_bits.min(32))) << shift;
                 }
             }
         }
-        self.fold_sum(sum, most)
+        self.fold_sum(sum, max_sum)
     }
 
     /// Swaps the bytes of a number of 2 or 4 bytes.
@@ -119,6 +120,8 @@ impl StageBuilder<'_, '_> {
         if fresh { 0 } else { 0xffff }
     }
 
+    /// Emits a method of an `InternetChecksum` object, which keeps a folded sum in a frame slot.
+    /// `get` returns the complement of the sum, `getState` the sum.
     pub(super) fn internet_checksum(
         &mut self,
         object: Option<ExternId>,
@@ -128,34 +131,35 @@ impl StageBuilder<'_, '_> {
     ) {
         use ExternFn::*;
         let Some(object) = object else { return };
-        let cell = FrameSlot::Sum(object);
+        let slot = FrameSlot::Sum(object);
         let zero = self.iconst_u64(0);
-        let most = self.max_checksum(object);
+        let max_sum = self.max_checksum(object);
         if !matches!(func, InternetChecksumGet | InternetChecksumGetState) {
             self.changed_checksums.insert(object);
         }
         match func {
-            InternetChecksumClear => self.set_slot(cell, zero),
+            InternetChecksumClear => self.set_slot(slot, zero),
             InternetChecksumSetState => {
                 let state = self.low_register(scalar_arg(args, 0));
                 let state = self.mask_to_width(state, 16);
-                self.set_slot(cell, state);
+                self.set_slot(slot, state);
             }
             InternetChecksumAdd => {
-                let sum = self.slot_value(cell);
-                let sum = self.add_words(sum, most, &value_args(args, 0));
-                self.set_slot(cell, sum);
+                let sum = self.slot_value(slot);
+                let sum = self.add_words(sum, max_sum, &value_args(args, 0));
+                self.set_slot(slot, sum);
             }
             InternetChecksumSubtract => {
                 let other = self.add_words(zero, 0, &value_args(args, 0));
+                // Subtraction in one's complement adds the complement.
                 let other = self.b.ins().bxor_imm_u(other, 0xffff);
-                let sum = self.slot_value(cell);
+                let sum = self.slot_value(slot);
                 let sum = self.b.ins().iadd(sum, other);
                 let sum = self.fold_sum(sum, 0x1_fffe);
-                self.set_slot(cell, sum);
+                self.set_slot(slot, sum);
             }
             _ => {
-                let mut sum = self.slot_value(cell);
+                let mut sum = self.slot_value(slot);
                 if func == InternetChecksumGet {
                     sum = self.complement(sum);
                 }

@@ -48,40 +48,45 @@ impl StageBuilder<'_, '_> {
             return None;
         }
         let bytes = self.byte_sources(values, &widths, bits / 8);
-        let mut parts = Vec::new();
-        let mut known = 0;
+        let mut terms = Vec::new();
+        let mut constant_sum = 0;
         for group in self.group_values(values, &widths, &bytes)? {
-            self.group_words(&group, &mut parts, &mut known);
+            self.group_words(&group, &mut terms, &mut constant_sum);
         }
-        self.header_words(&bytes, &mut parts);
-        if known > 0 || parts.is_empty() {
-            parts.push(ChecksumTerm { value: self.iconst_u64(known), most: known });
+        self.header_words(&bytes, &mut terms);
+        if constant_sum > 0 || terms.is_empty() {
+            terms.push(ChecksumTerm { value: self.iconst_u64(constant_sum), most: constant_sum });
         }
-        let most = parts.iter().try_fold(0u64, |most, part| most.checked_add(part.most))?;
-        let sum = parts.into_iter().map(|part| part.value).reduce(|sum, part| self.b.ins().iadd(sum, part))?;
-        Some((sum, most))
+        let max_sum = terms.iter().try_fold(0u64, |max_sum, part| max_sum.checked_add(part.most))?;
+        let sum = terms.into_iter().map(|part| part.value).reduce(|sum, part| self.b.ins().iadd(sum, part))?;
+        Some((sum, max_sum))
     }
 
-    /// Returns the source of each byte.
+    /// Returns the source of each byte of the packed values: a header, if the byte is an unchanged
+    /// byte of a field that the header still contains, otherwise computed.
     fn byte_sources(&mut self, values: &[Value], widths: &[u32], count: u32) -> Vec<ChecksumByte> {
-        let mut places: Vec<Option<(HeaderId, u32)>> = Vec::new();
+        let mut header_bits: Vec<Option<(HeaderId, u32)>> = Vec::new();
         for (value, width) in values.iter().zip(widths) {
-            let known = self.value(*value).first().is_some_and(|reg| self.constant_of(*reg).is_some());
-            let field = self.field_of_value.get(value).filter(|_| !known);
-            let first =
+            let is_constant = self.value(*value).first().is_some_and(|reg| self.constant_of(*reg).is_some());
+            let field = self.field_of_value.get(value).filter(|_| !is_constant);
+            let first_bit =
                 field.map(|(header, index)| (*header, self.c.plan.headers.fields[header.index()][*index as usize].bit));
-            places.extend((0..*width).map(|bit| first.map(|(header, first)| (header, first + bit))));
+            header_bits.extend((0..*width).map(|bit| first_bit.map(|(header, first_bit)| (header, first_bit + bit))));
         }
         let byte = |byte: u32| {
-            let bits = &places[byte as usize * 8..][..8];
+            let bits = &header_bits[byte as usize * 8..][..8];
             let (header, first) = bits[0].filter(|(_, first)| first.is_multiple_of(8))?;
-            let follows = bits.iter().zip(first..).all(|(place, bit)| *place == Some((header, bit)));
-            let at = first / 8;
-            let alone = self.written_bytes.contains(&(header, at));
-            (follows && !self.has_pending_stores(header, first, 8)).then_some(ChecksumByte::There { header, at, alone })
+            let is_contiguous = bits.iter().zip(first..).all(|(source, bit)| *source == Some((header, bit)));
+            let offset = first / 8;
+            let alone = self.written_bytes.contains(&(header, offset));
+            (is_contiguous && !self.has_pending_stores(header, first, 8)).then_some(ChecksumByte::There {
+                header,
+                at: offset,
+                alone,
+            })
         };
-        let mut bytes: Vec<ChecksumByte> =
-            (0..count).map(|number| byte(number).unwrap_or(ChecksumByte::Made)).collect();
+        let mut bytes: Vec<ChecksumByte> = (0..count).map(|index| byte(index).unwrap_or(ChecksumByte::Made)).collect();
+        // A value of which one byte is computed is computed as a whole.
         while self.unify_value_sources(widths, &mut bytes) {}
         bytes
     }
@@ -111,13 +116,13 @@ impl StageBuilder<'_, '_> {
     /// of bytes, or too wide.
     fn group_values(&mut self, values: &[Value], widths: &[u32], bytes: &[ChecksumByte]) -> Option<Vec<PackedGroup>> {
         let mut groups: Vec<PackedGroup> = Vec::new();
-        let (mut bit, mut open) = (0, false);
+        let (mut bit, mut is_incomplete) = (0, false);
         for (value, width) in values.iter().zip(widths) {
-            let from = bit;
+            let start = bit;
             bit += width;
-            let made = |byte: u32| bytes.get(byte as usize) == Some(&ChecksumByte::Made);
-            if *width == 0 || !(made(from / 8) || made((bit - 1) / 8)) {
-                if open {
+            let is_computed = |byte: u32| bytes.get(byte as usize) == Some(&ChecksumByte::Made);
+            if *width == 0 || !(is_computed(start / 8) || is_computed((bit - 1) / 8)) {
+                if is_incomplete {
                     return None;
                 }
                 continue;
@@ -126,18 +131,20 @@ impl StageBuilder<'_, '_> {
             let regs = self.value(*value);
             let regs: Vec<cl::Value> = regs.into_iter().map(|reg| self.as_number(ty, reg)).collect();
             if regs.len() > 1 {
-                if open || !(from.is_multiple_of(8) && width.is_multiple_of(8)) {
+                // A value of several words must start and end at a byte, with no open group before
+                // it.
+                if is_incomplete || !(start.is_multiple_of(8) && width.is_multiple_of(8)) {
                     return None;
                 }
                 for (word, reg) in (0..).zip(&regs) {
-                    let own = (width - word * 64).min(64);
-                    let bit = bit - word * 64 - own;
-                    groups.push(PackedGroup { bit, width: own, constant: 0, value: Some(*reg) });
+                    let part_bits = (width - word * 64).min(64);
+                    let bit = bit - word * 64 - part_bits;
+                    groups.push(PackedGroup { bit, width: part_bits, constant: 0, value: Some(*reg) });
                 }
                 continue;
             }
-            if !open {
-                groups.push(PackedGroup { bit: from, width: 0, constant: 0, value: None });
+            if !is_incomplete {
+                groups.push(PackedGroup { bit: start, width: 0, constant: 0, value: None });
             }
             let group = groups.last_mut()?;
             group.width += width;
@@ -145,9 +152,9 @@ impl StageBuilder<'_, '_> {
                 return None;
             }
             self.append_to_group(groups.last_mut()?, *width, regs[0]);
-            open = !bit.is_multiple_of(8);
+            is_incomplete = !bit.is_multiple_of(8);
         }
-        (!open).then_some(groups)
+        (!is_incomplete).then_some(groups)
     }
 
     /// Appends a value to a group.
@@ -167,66 +174,68 @@ impl StageBuilder<'_, '_> {
         }
     }
 
-    /// Adds the words of a group, which starts and ends at a byte boundary.
-    fn group_words(&mut self, group: &PackedGroup, parts: &mut Vec<ChecksumTerm>, known: &mut u64) {
-        let odd = group.bit / 8 % 2;
-        let end = (group.bit + group.width) / 8 % 2;
+    /// Adds the words of a group, which starts and ends at a byte boundary, to `terms`. The
+    /// constant bits are added to `constant_sum`, the sum of all constants.
+    fn group_words(&mut self, group: &PackedGroup, terms: &mut Vec<ChecksumTerm>, constant_sum: &mut u64) {
+        let starts_odd = group.bit / 8 % 2;
+        let ends_odd = (group.bit + group.width) / 8 % 2;
         // The constant bits as bytes, padded with a byte of 0 before or after to whole words.
-        let wide = u128::from(group.constant) << (8 * end);
-        let count = (group.width / 8 + odd + end) as usize;
-        let bytes = &wide.to_be_bytes()[16 - count..];
-        *known += bytes.chunks(2).map(|word| u64::from(u16::from_le_bytes([word[0], word[1]]))).sum::<u64>();
+        let padded = u128::from(group.constant) << (8 * ends_odd);
+        let count = (group.width / 8 + starts_odd + ends_odd) as usize;
+        let bytes = &padded.to_be_bytes()[16 - count..];
+        *constant_sum += bytes.chunks(2).map(|word| u64::from(u16::from_le_bytes([word[0], word[1]]))).sum::<u64>();
         let Some(value) = group.value else { return };
         if group.width == 8 {
-            let value = self.shl_imm(value, 8 * odd);
-            return parts.push(ChecksumTerm { value, most: 0xff << (8 * odd) });
+            let value = self.shl_imm(value, 8 * starts_odd);
+            return terms.push(ChecksumTerm { value, most: 0xff << (8 * starts_odd) });
         }
         // Pieces of four bytes from the end, each of which starts at a word boundary.
-        let (mut left, mut value, mut behind) = (group.width, value, end * 8);
-        while left > 0 {
-            let own = left.min(32 - behind);
-            let piece = self.shl_imm(value, behind);
-            let ty = if own + behind <= 16 { I16 } else { I32 };
+        let (mut bits_left, mut value, mut shift) = (group.width, value, ends_odd * 8);
+        while bits_left > 0 {
+            let piece_bits = bits_left.min(32 - shift);
+            let piece = self.shl_imm(value, shift);
+            let ty = if piece_bits + shift <= 16 { I16 } else { I32 };
             let narrow = self.b.ins().ireduce(ty, piece);
             let swapped = self.b.ins().bswap(narrow);
-            let value_of = self.b.ins().uextend(I64, swapped);
-            parts.push(ChecksumTerm { value: value_of, most: if ty == I16 { 0xffff } else { 0xffff_ffff } });
-            value = self.shr_imm(value, own);
-            (left, behind) = (left - own, 0);
+            let term = self.b.ins().uextend(I64, swapped);
+            terms.push(ChecksumTerm { value: term, most: if ty == I16 { 0xffff } else { 0xffff_ffff } });
+            value = self.shr_imm(value, piece_bits);
+            (bits_left, shift) = (bits_left - piece_bits, 0);
         }
     }
 
-    /// Adds the words of bytes that are loaded from headers.
-    fn header_words(&mut self, bytes: &[ChecksumByte], parts: &mut Vec<ChecksumTerm>) {
-        let mut number = 0;
-        while let Some(byte) = bytes.get(number) {
+    /// Adds the words of bytes that are loaded from headers: 4 or 2 bytes at once where they are
+    /// contiguous and start a word.
+    fn header_words(&mut self, bytes: &[ChecksumByte], terms: &mut Vec<ChecksumTerm>) {
+        let mut index = 0;
+        while let Some(byte) = bytes.get(index) {
             let ChecksumByte::There { header, at, alone } = *byte else {
-                number += 1;
+                index += 1;
                 continue;
             };
-            let odd = number % 2 == 1;
-            let follows = (0..4u32).take_while(|more| {
-                let next = bytes.get(number + *more as usize);
-                next == Some(&ChecksumByte::There { header, at: at + more, alone: false })
+            let is_odd = index % 2 == 1;
+            let contiguous = (0..4u32).take_while(|distance| {
+                let next = bytes.get(index + *distance as usize);
+                next == Some(&ChecksumByte::There { header, at: at + distance, alone: false })
             });
-            let size = match follows.count() {
-                4 if !odd => 4,
-                2.. if !odd => 2,
+            let size = match contiguous.count() {
+                4 if !is_odd => 4,
+                2.. if !is_odd => 2,
                 _ => 1,
             };
             debug_assert!(!alone || size == 1);
-            let (base, place) = (self.address(header), at as i32);
+            let (base, offset) = (self.address(header), at as i32);
             let mut value = match size {
-                4 => self.b.ins().uload32(trusted_flags(), base, place),
-                2 => self.b.ins().uload16(I64, trusted_flags(), base, place),
-                _ => self.b.ins().uload8(I64, trusted_flags(), base, place),
+                4 => self.b.ins().uload32(trusted_flags(), base, offset),
+                2 => self.b.ins().uload16(I64, trusted_flags(), base, offset),
+                _ => self.b.ins().uload8(I64, trusted_flags(), base, offset),
             };
-            let mut most = (1u64 << (8 * size)) - 1;
-            if odd {
-                (value, most) = (self.shl_imm(value, 8), most << 8);
+            let mut max = (1u64 << (8 * size)) - 1;
+            if is_odd {
+                (value, max) = (self.shl_imm(value, 8), max << 8);
             }
-            parts.push(ChecksumTerm { value, most });
-            number += size;
+            terms.push(ChecksumTerm { value, most: max });
+            index += size;
         }
     }
 }

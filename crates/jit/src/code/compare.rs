@@ -74,31 +74,33 @@ impl StageBuilder<'_, '_> {
         self.tests.get(&self.b.func.dfg.resolve_aliases(answer)).copied()
     }
 
-    /// Merges two tests of adjacent bytes: both must hold (`equal`), or one must fail.
-    pub fn merge_tests(&mut self, one: cl::Value, other: cl::Value, equal: bool) -> Option<cl::Value> {
-        let test = |answer| self.find_test(answer).filter(|test| test.equal == equal);
-        let (one, other) = (test(one)?, test(other)?);
-        let (first, second) = (self.read(one.value)?, self.read(other.value)?);
-        let same =
+    /// Merges two tests of adjacent bytes: both must hold (`equal`), or one must fail. Returns
+    /// `None` if the bytes are not adjacent, or if one load and comparison cannot do it.
+    pub fn merge_tests(&mut self, first_test: cl::Value, second_test: cl::Value, equal: bool) -> Option<cl::Value> {
+        let find = |result| self.find_test(result).filter(|test| test.equal == equal);
+        let (first_test, second_test) = (find(first_test)?, find(second_test)?);
+        let (first, second) = (self.read(first_test.value)?, self.read(second_test.value)?);
+        let have_same_base =
             first.root == second.root || self.read(first.root).is_some_and(|root| self.read(second.root) == Some(root));
-        if !same {
+        if !have_same_base {
             return None;
         }
-        let at = first.at.min(second.at);
-        let bytes = (first.at + first.bytes).max(second.at + second.bytes) - at;
+        let start = first.at.min(second.at);
+        let bytes = (first.at + first.bytes).max(second.at + second.bytes) - start;
         if !matches!(bytes, 1 | 2 | 4 | 8) {
             return None;
         }
-        let moved = |test: &MaskedCompare, read: &LoadSource| {
-            let by = 8 * (read.at - at) as u32;
-            (test.mask << by, test.want << by)
+        let shifted = |test: &MaskedCompare, read: &LoadSource| {
+            let shift = 8 * (read.at - start) as u32;
+            (test.mask << shift, test.want << shift)
         };
-        let ((mask, want), (other_mask, other_want)) = (moved(&one, &first), moved(&other, &second));
+        let ((mask, want), (other_mask, other_want)) = (shifted(&first_test, &first), shifted(&second_test, &second));
+        // Contradictory tests are left as they are.
         if (want ^ other_want) & mask & other_mask != 0 {
             return None;
         }
         let ty = int_type(bytes as u32);
-        let value = self.b.ins().load(ty, steady_flags(), first.root, i32::try_from(at).ok()?);
+        let value = self.b.ins().load(ty, steady_flags(), first.root, i32::try_from(start).ok()?);
         let test = MaskedCompare { value, mask: mask | other_mask, want: want | other_want, equal };
         (self.test_cost(&test) <= 1).then(|| self.emit_test(test))
     }
@@ -132,7 +134,7 @@ impl StageBuilder<'_, '_> {
     fn peel_operand(&self, test: MaskedCompare) -> Option<MaskedCompare> {
         let MaskedCompare { mask: bits, want, .. } = test;
         let width = self.width(test.value);
-        let all = low_bits_mask(width);
+        let width_mask = low_bits_mask(width);
         Some(match self.defining_inst(test.value)? {
             InstructionData::Unary { opcode: Opcode::Uextend, arg } => {
                 let narrow = low_bits_mask(self.width(arg));
@@ -146,18 +148,20 @@ impl StageBuilder<'_, '_> {
                 let swapped = |number: u64| number.swap_bytes() >> (64 - width);
                 MaskedCompare { value: arg, mask: swapped(bits), want: swapped(want), ..test }
             }
-            InstructionData::Binary { opcode, args: [arg, by] } => {
-                let by = self.constant_of(by)?;
-                let shift = (by % u64::from(width)) as u32;
+            InstructionData::Binary { opcode, args: [arg, constant] } => {
+                let constant = self.constant_of(constant)?;
+                let shift = (constant % u64::from(width)) as u32;
                 match opcode {
-                    Opcode::Band => {
-                        (want & !by == 0).then_some(MaskedCompare { value: arg, mask: bits & by, ..test })?
+                    Opcode::Band => (want & !constant == 0).then_some(MaskedCompare {
+                        value: arg,
+                        mask: bits & constant,
+                        ..test
+                    })?,
+                    Opcode::Bxor => MaskedCompare { value: arg, want: (want ^ constant) & bits, ..test },
+                    Opcode::Ushr if want & !(width_mask >> shift) == 0 => {
+                        MaskedCompare { value: arg, mask: (bits << shift) & width_mask, want: want << shift, ..test }
                     }
-                    Opcode::Bxor => MaskedCompare { value: arg, want: (want ^ by) & bits, ..test },
-                    Opcode::Ushr if want & !(all >> shift) == 0 => {
-                        MaskedCompare { value: arg, mask: (bits << shift) & all, want: want << shift, ..test }
-                    }
-                    Opcode::Ishl if want & !(all << shift) == 0 => {
+                    Opcode::Ishl if want & !(width_mask << shift) == 0 => {
                         MaskedCompare { value: arg, mask: bits >> shift, want: want >> shift, ..test }
                     }
                     _ => return None,

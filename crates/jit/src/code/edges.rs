@@ -13,6 +13,7 @@ use packet::EngineReason;
 
 impl<'a> StageBuilder<'a, '_> {
     /// Emits the terminator of a block.
+    /// A branch with a constant condition becomes a jump. Code that records notes the edge taken.
     pub(super) fn emit_terminator(&mut self, node: FlowNodeId, term: &'a Terminator) {
         let NodeKind::Block(_, block) = self.c.plan.flow.nodes[node] else { return self.finish() };
         match term {
@@ -20,9 +21,9 @@ impl<'a> StageBuilder<'a, '_> {
             Terminator::Branch { cond, then, els } => {
                 let decisions = self.edge_decisions(block, &[then, els]);
                 let cond = self.value(*cond)[0];
-                if let Some(certain) = self.constant_of(cond) {
-                    self.record_edge(&decisions, usize::from(certain == 0));
-                    return self.emit_jump(if certain != 0 { then } else { els });
+                if let Some(constant) = self.constant_of(cond) {
+                    self.record_edge(&decisions, usize::from(constant == 0));
+                    return self.emit_jump(if constant != 0 { then } else { els });
                 }
                 let [on_true, on_false] = [(); 2].map(|()| self.b.create_block());
                 self.emit_branch(cond, (on_true, self.leaves_hot_path(then)), (on_false, self.leaves_hot_path(els)));
@@ -93,6 +94,9 @@ impl<'a> StageBuilder<'a, '_> {
         self.emit_branch(other, on_true, on_false);
     }
 
+    /// Emits a `switch` terminator: Cranelift's jump table or binary search for more than four
+    /// cases of up to 64 bits, otherwise one comparison after the other. `decisions` are the
+    /// records of the edges, in the order of the cases with the default last.
     fn emit_switch(
         &mut self,
         value: Value,
@@ -111,26 +115,26 @@ impl<'a> StageBuilder<'a, '_> {
                 switch.set_entry(constant.bits.iter_u64_digits().next().unwrap_or(0).into(), block);
                 blocks.push((block, call));
             }
-            let otherwise = self.b.create_block();
-            switch.emit(&mut self.b, number, otherwise);
+            let default_block = self.b.create_block();
+            switch.emit(&mut self.b, number, default_block);
             for (edge, (block, call)) in blocks.into_iter().enumerate() {
                 self.switch_to_sealed(block);
                 self.record_edge(decisions, edge);
                 self.emit_jump(call);
             }
-            self.switch_to_sealed(otherwise);
+            self.switch_to_sealed(default_block);
             self.record_edge(decisions, cases.len());
             return self.emit_jump(default);
         }
         for (edge, (constant, call)) in cases.iter().enumerate() {
             let constant = self.constant(constant);
-            let same = self.binary(ir::BinaryOp::Eq, ty, &regs, &constant, ty)[0];
-            let [yes, no] = [(); 2].map(|()| self.b.create_block());
-            self.b.ins().brif(same, yes, &[], no, &[]);
-            self.switch_to_sealed(yes);
+            let is_equal = self.binary(ir::BinaryOp::Eq, ty, &regs, &constant, ty)[0];
+            let [equal_block, other_block] = [(); 2].map(|()| self.b.create_block());
+            self.b.ins().brif(is_equal, equal_block, &[], other_block, &[]);
+            self.switch_to_sealed(equal_block);
             self.record_edge(decisions, edge);
             self.emit_jump(call);
-            self.switch_to_sealed(no);
+            self.switch_to_sealed(other_block);
         }
         self.record_edge(decisions, cases.len());
         self.emit_jump(default);

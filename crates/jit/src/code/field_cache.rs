@@ -28,21 +28,24 @@ impl StageBuilder<'_, '_> {
         for node in nodes {
             let ends = flow.end_successors(pipeline, *node);
             // A direct meter's result is written after the node.
-            let told = flow.applied_table(pipeline, *node).is_some_and(|id| pipeline.tables[id].meter_result.is_some());
+            let writes_meter_result =
+                flow.applied_table(pipeline, *node).is_some_and(|id| pipeline.tables[id].meter_result.is_some());
             for next in successors_in_stage(pipeline, flow, self.start, *node) {
                 // The same value ids in another body are different values.
-                let from = Some(*node).filter(|_| ends.contains(&next) && !told && same_body(flow, *node, next));
+                let from = Some(*node)
+                    .filter(|_| ends.contains(&next) && !writes_meter_result && same_body(flow, *node, next));
                 predecessors.entry(next).or_default().push(from);
             }
         }
-        let only = |(node, from): (FlowNodeId, Vec<Option<FlowNodeId>>)| match *from {
+        let single = |(node, from): (FlowNodeId, Vec<Option<FlowNodeId>>)| match *from {
             [Some(from)] => Some((node, from)),
             _ => None,
         };
-        predecessors.into_iter().filter_map(only).collect()
+        predecessors.into_iter().filter_map(single).collect()
     }
 
-    /// Updates the field cache after an instruction.
+    /// Updates the field cache after an instruction: forgets fields that it may change, and notes
+    /// the bytes that the stage has written.
     pub(super) fn update_field_cache(&mut self, inst: &Inst, results: &[Value]) {
         let changed = match inst {
             Inst::Load(var) => {
@@ -57,22 +60,22 @@ impl StageBuilder<'_, '_> {
             Inst::Store(var, _) => {
                 if let VarKind::Field(header, index) = self.c.pipeline.vars[*var].kind {
                     self.field_of_value.retain(|_, field| *field != (header, index));
-                    let place = self.c.plan.headers.fields[header.index()][index as usize];
-                    let bytes = place.bit / 8..(place.bit + place.width).div_ceil(8);
+                    let field = self.c.plan.headers.fields[header.index()][index as usize];
+                    let bytes = field.bit / 8..(field.bit + field.width).div_ceil(8);
                     self.written_bytes.extend(bytes.map(|byte| (header, byte)));
                 }
                 return;
             }
             Inst::SetValid(header) | Inst::SetInvalid(header) | Inst::CopyHeader { dst: header, .. } => *header,
             Inst::Extract(header) | Inst::ExtractVarbit(header, _) => {
-                self.field_of_value.retain(|_, (of, _)| of != header);
-                self.field_regs.retain(|(of, _), _| of != header);
+                self.field_of_value.retain(|_, (cached, _)| cached != header);
+                self.field_regs.retain(|(cached, _), _| cached != header);
                 return;
             }
             _ => return,
         };
-        self.field_of_value.retain(|_, (of, _)| *of != changed);
-        self.field_regs.retain(|(of, _), _| *of != changed);
+        self.field_of_value.retain(|_, (cached, _)| *cached != changed);
+        self.field_regs.retain(|(cached, _), _| *cached != changed);
         let bytes = 0..self.c.plan.headers.bytes[changed.index()];
         self.written_bytes.extend(bytes.map(|byte| (changed, byte)));
     }

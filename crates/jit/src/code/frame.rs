@@ -26,30 +26,30 @@ impl StageBuilder<'_, '_> {
     /// Loads the slots that the stage reads or may leave unchanged. Slots that are constant at the
     /// stage's start are not in the frame.
     pub(super) fn load_slots(&mut self, nodes: &[FlowNodeId]) {
-        let cells = &self.c.plan.slots;
-        let size = cells.slots.len();
-        let at = entry_nodes(self.c.pipeline, &self.c.plan.flow, self.start);
-        let certain = self.c.plan.constant_slots(self.c.pipeline, &at);
-        self.compute_changed(nodes, &at, &certain);
-        let mut wanted = FixedBitSet::with_capacity(size);
+        let slots = &self.c.plan.slots;
+        let size = slots.slots.len();
+        let entries = entry_nodes(self.c.pipeline, &self.c.plan.flow, self.start);
+        let constant = self.c.plan.constant_slots(self.c.pipeline, &entries);
+        self.compute_changed(nodes, &entries, &constant);
+        let mut needed = FixedBitSet::with_capacity(size);
         for node in nodes {
-            wanted.union_with(&cells.reads[*node]);
-            for mut kept in self.live_on_exit(*node) {
-                kept.intersect_with(&self.changed_slots[node]);
-                wanted.union_with(&kept);
+            needed.union_with(&slots.reads[*node]);
+            for mut stored in self.live_on_exit(*node) {
+                stored.intersect_with(&self.changed_slots[node]);
+                needed.union_with(&stored);
             }
         }
-        wanted.intersect_with(&self.c.plan.live_slots(&at));
-        wanted.difference_with(&certain);
+        needed.intersect_with(&self.c.plan.live_slots(&entries));
+        needed.difference_with(&constant);
         let mut written = FixedBitSet::with_capacity(size);
         for changed in self.changed_slots.values() {
             written.union_with(changed);
         }
         for index in 0..size {
-            let ty = cells.slot_type(self.c.pipeline, index);
-            let wanted = wanted.contains(index) && !matches!(self.start, StageEntry::Begin | StageEntry::Restart);
-            let regs = match self.c.layout.slots[index].filter(|_| wanted) {
-                Some(at) => self.load_typed(ty, at, !written.contains(index)),
+            let ty = slots.slot_type(self.c.pipeline, index);
+            let needed = needed.contains(index) && !matches!(self.start, StageEntry::Begin | StageEntry::Restart);
+            let regs = match self.c.layout.slots[index].filter(|_| needed) {
+                Some(offset) => self.load_typed(ty, offset, !written.contains(index)),
                 None => {
                     let zero = self.b.ins().iconst(reg_type(ty), 0);
                     vec![zero; regs_for(ty)]
@@ -60,22 +60,23 @@ impl StageBuilder<'_, '_> {
     }
 
     /// Computes for each node the slots that may differ from the frame after it: changed since the
-    /// stage's start, or never stored.
-    fn compute_changed(&mut self, nodes: &[FlowNodeId], at: &[FlowNodeId], certain: &FixedBitSet) {
-        let cells = &self.c.plan.slots;
-        let mut first = certain.clone();
+    /// stage's start, or never stored. `entries` are the stage's first nodes, `constant` the slots
+    /// that are constant there.
+    fn compute_changed(&mut self, nodes: &[FlowNodeId], entries: &[FlowNodeId], constant: &FixedBitSet) {
+        let slots = &self.c.plan.slots;
+        let mut changed_at_start = constant.clone();
         match self.start {
-            StageEntry::Begin | StageEntry::Restart => first = all_below(cells.slots.len()),
+            StageEntry::Begin | StageEntry::Restart => changed_at_start = all_below(slots.slots.len()),
             StageEntry::Table(_, table) => {
-                let written = cells.slots_written_by_table(self.c.pipeline, &self.c.plan.headers, table);
-                written.into_iter().for_each(|index| first.insert(index));
+                let written = slots.slots_written_by_table(self.c.pipeline, &self.c.plan.headers, table);
+                written.into_iter().for_each(|index| changed_at_start.insert(index));
             }
             StageEntry::Deparser(_) => {}
         }
         for node in nodes {
-            let mut changed = cells.writes[*node].clone();
-            if at.contains(node) {
-                changed.union_with(&first);
+            let mut changed = slots.writes[*node].clone();
+            if entries.contains(node) {
+                changed.union_with(&changed_at_start);
             }
             self.changed_slots.insert(*node, changed);
         }

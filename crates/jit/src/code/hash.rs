@@ -50,7 +50,8 @@ impl StageBuilder<'_, '_> {
         }
     }
 
-    /// Computes the hash of values and optionally the payload.
+    /// Computes the hash of values packed without gaps and, if `payload` is set, of the payload
+    /// after them. Returns it in a register of 64 bits.
     fn emit_hash(&mut self, algorithm: HashAlgorithm, data: &[Value], payload: bool) -> cl::Value {
         if algorithm == HashAlgorithm::Csum16 && !payload {
             let zero = self.iconst_u64(0);
@@ -65,17 +66,17 @@ impl StageBuilder<'_, '_> {
         }
         let area = self.call_area();
         self.store_packed(area, &words);
-        let number = self.iconst_u64(crate::runtime::algorithm_number(algorithm));
+        let algorithm_number = self.iconst_u64(crate::runtime::algorithm_number(algorithm));
         let bytes = self.iconst_u64(u64::from(bytes));
         let zero = self.iconst_u64(0);
         if payload {
             let cursor = self.slot_value(FrameSlot::Cursor);
             let frame = self.frame;
             return self
-                .call_helper(self.c.helpers.hash_payload, &[frame, cursor, number, area, bytes], true)
+                .call_helper(self.c.helpers.hash_payload, &[frame, cursor, algorithm_number, area, bytes], true)
                 .unwrap_or(zero);
         }
-        self.call_helper(self.c.helpers.hash, &[number, area, bytes], true).unwrap_or(zero)
+        self.call_helper(self.c.helpers.hash, &[algorithm_number, area, bytes], true).unwrap_or(zero)
     }
 
     /// Computes the CRC of packed words with `bytes` bytes. The first piece of eight bytes is the
@@ -96,10 +97,13 @@ impl StageBuilder<'_, '_> {
                 }
             });
         }
+        // The initial remainder is as wide as the first bytes of the data; the part that exceeds a
+        // short first piece is in the second piece.
         if let (Some(second), 1..) = (pieces.get_mut(1), crc.initial.unbounded_shr(used)) {
             *second = self.b.ins().bxor_imm_u(*second, (crc.initial >> used) as i64);
         }
         let mut remainder = None;
+        // The helper takes two words; a leading word of 0 does not change the CRC.
         if pieces.len() % 2 == 1 {
             pieces.insert(0, self.iconst_u64(0));
         }
@@ -114,6 +118,9 @@ impl StageBuilder<'_, '_> {
         self.b.ins().bxor_imm_u(remainder, crc.final_xor as i64)
     }
 
+    /// Emits a call that hashes values: `hash`, or the computation or update of a checksum.
+    /// `results` is empty for the verification of a checksum, which only sets the packet's checksum
+    /// error.
     pub(super) fn hash_call(
         &mut self,
         object: Option<ExternId>,
@@ -169,7 +176,7 @@ impl StageBuilder<'_, '_> {
     }
 
     /// Computes base + hash mod max as 128-bit numbers; the remainder by 0 is 0.
-    fn hash_in_range(&mut self, hash: cl::Value, base: Value, most: Value, results: &[Value]) {
+    fn hash_in_range(&mut self, hash: cl::Value, base: Value, max: Value, results: &[Value]) {
         let wide = Type::Bit(128);
         let number = |code: &mut Self, value: Value| {
             let ty = code.value_type(value);
@@ -177,16 +184,16 @@ impl StageBuilder<'_, '_> {
             let regs = code.value(value);
             code.cast(unsigned, wide, &regs)
         };
-        let (base, most) = (number(self, base), number(self, most));
+        let (base, max) = (number(self, base), number(self, max));
         let zero = self.iconst_u64(0);
-        let high = self.b.ins().icmp(IntCC::NotEqual, most[1], zero);
-        let rest = self.b.ins().icmp(IntCC::Equal, most[0], zero);
+        let exceeds_64_bits = self.b.ins().icmp(IntCC::NotEqual, max[1], zero);
+        let is_low_zero = self.b.ins().icmp(IntCC::Equal, max[0], zero);
         let one = self.iconst_u64(1);
-        let divisor = self.b.ins().select(rest, one, most[0]);
+        let divisor = self.b.ins().select(is_low_zero, one, max[0]);
         let remainder = self.b.ins().urem(hash, divisor);
-        let remainder = self.b.ins().select(rest, zero, remainder);
+        let remainder = self.b.ins().select(is_low_zero, zero, remainder);
         // A limit above 64 bits exceeds any hash.
-        let remainder = self.b.ins().select(high, hash, remainder);
+        let remainder = self.b.ins().select(exceeds_64_bits, hash, remainder);
         let sum = self.binary(ir::BinaryOp::Add, wide, &base, &[remainder, zero], wide);
         let Some(result) = results.first() else { return };
         let ty = self.value_type(*result);

@@ -62,23 +62,24 @@ impl StageBuilder<'_, '_> {
         }
     }
 
-    /// Emits `setValid`: a header that was invalid gets storage in the frame, all 0.
+    /// Emits `setValid`: a header that was invalid gets storage in the frame, all 0; one that is
+    /// already valid keeps its contents.
     pub fn set_valid(&mut self, id: HeaderId) {
         if self.validity.valid.contains(id.index()) {
             // Siblings of a valid member are already invalid.
             return;
         }
-        let [fresh, go_on] = [(); 2].map(|()| self.b.create_block());
+        let [was_invalid, go_on] = [(); 2].map(|()| self.b.create_block());
         if self.validity.invalid.contains(id.index()) {
-            self.b.ins().jump(fresh, &[]);
+            self.b.ins().jump(was_invalid, &[]);
         } else {
             let valid = self.is_valid(id);
-            self.b.ins().brif(valid, go_on, &[], fresh, &[]);
+            self.b.ins().brif(valid, go_on, &[], was_invalid, &[]);
         }
-        self.switch_to_sealed(fresh);
-        let room = self.frame_storage(id);
-        self.clear_bytes(room, self.c.plan.headers.max_bytes[id.index()]);
-        self.set_header_location(id, room);
+        self.switch_to_sealed(was_invalid);
+        let storage = self.frame_storage(id);
+        self.clear_bytes(storage, self.c.plan.headers.max_bytes[id.index()]);
+        self.set_header_location(id, storage);
         self.make_valid(id);
         self.b.ins().jump(go_on, &[]);
         self.switch_to_sealed(go_on);
@@ -144,27 +145,31 @@ impl StageBuilder<'_, '_> {
 
     // ---- fields ----
 
-    /// Loads a header's field; 0 if the header is invalid.
+    /// Loads a header's field; 0 if the header is invalid. A field of a header that is known to be
+    /// valid stays cached in registers.
     pub fn load_header_field(&mut self, id: HeaderId, index: u32) -> ValueRegs {
-        let place = self.c.plan.headers.fields[id.index()][index as usize];
+        let field = self.c.plan.headers.fields[id.index()][index as usize];
         if self.validity.invalid.contains(id.index()) {
             let zero = self.iconst_u64(0);
-            return vec![zero; entries::words_for(place.width)];
+            return vec![zero; entries::words_for(field.width)];
         }
-        let known = self.validity.valid.contains(id.index());
-        if let Some(regs) = self.field_regs.get(&(id, index)).filter(|_| known) {
+        let is_valid_known = self.validity.valid.contains(id.index());
+        if let Some(regs) = self.field_regs.get(&(id, index)).filter(|_| is_valid_known) {
             return regs.clone();
         }
         self.emit_pending_stores(id);
         let mut base = self.address(id);
-        if !known {
+        if !is_valid_known {
             let valid = self.is_valid(id);
             let zeros = self.load_context_ptr(offset_of!(StageContext, zeros));
             base = self.b.ins().select(valid, base, zeros);
         }
-        let steady = self.unwritten_headers.contains(&id);
-        let regs = self.load_field(ReadableSpan { base, bytes: self.c.plan.headers.bytes[id.index()], steady }, place);
-        if known {
+        let is_never_written = self.unwritten_headers.contains(&id);
+        let regs = self.load_field(
+            ReadableSpan { base, bytes: self.c.plan.headers.bytes[id.index()], steady: is_never_written },
+            field,
+        );
+        if is_valid_known {
             self.field_regs.insert((id, index), regs.clone());
         }
         regs
@@ -188,7 +193,7 @@ impl StageBuilder<'_, '_> {
         self.store_field(base, place, regs);
     }
 
-    /// Copies validity and fields.
+    /// Copies validity and fields. The copy is made in the frame, and `dst` is then there.
     pub fn copy_header(&mut self, dst: HeaderId, src: HeaderId) {
         if dst == src {
             return;
@@ -199,9 +204,9 @@ impl StageBuilder<'_, '_> {
         self.switch_to_sealed(copy);
         let from = self.address(src);
         let to = self.frame_storage(dst);
-        for (at, size) in split_powers_of_two(self.c.plan.headers.bytes[src.index()], 8) {
-            let part = self.b.ins().load(int_type(size), trusted_flags(), from, at as i32);
-            self.b.ins().store(trusted_flags(), part, to, at as i32);
+        for (offset, size) in split_powers_of_two(self.c.plan.headers.bytes[src.index()], 8) {
+            let part = self.b.ins().load(int_type(size), trusted_flags(), from, offset as i32);
+            self.b.ins().store(trusted_flags(), part, to, offset as i32);
         }
         self.set_header_location(dst, to);
         self.make_valid(dst);
@@ -257,35 +262,37 @@ impl StageBuilder<'_, '_> {
         self.b.ins().iadd(data, cursor)
     }
 
-    /// Emits `extract` of a header, with the varbit's length in bits if given.
+    /// Emits `extract` of a header, with the varbit's length in bits if given. Rejects a length
+    /// that the field cannot have, and a packet that is too short. The header stays where it is in
+    /// the packet.
     pub fn extract(&mut self, id: HeaderId, varbit: Option<cl::Value>) {
-        let fixed = self.c.plan.headers.bytes[id.index()];
-        let most = self.c.plan.headers.varbit[id.index()];
-        let mut bytes = self.iconst_u64(u64::from(fixed));
+        let fixed_bytes = self.c.plan.headers.bytes[id.index()];
+        let max_varbit_bits = self.c.plan.headers.varbit[id.index()];
+        let mut bytes = self.iconst_u64(u64::from(fixed_bytes));
         let bits = match varbit {
             Some(bits) => {
-                let limit = self.iconst_u64(u64::from(most.unwrap_or(0)));
-                let long = self.b.ins().icmp(IntCC::UnsignedGreaterThan, bits, limit);
+                let limit = self.iconst_u64(u64::from(max_varbit_bits.unwrap_or(0)));
+                let is_too_long = self.b.ins().icmp(IntCC::UnsignedGreaterThan, bits, limit);
                 let error = self.error_number("HeaderTooShort");
-                self.reject_if(long, error);
-                let odd = self.mask_to_width(bits, 3);
+                self.reject_if(is_too_long, error);
+                let partial_byte = self.mask_to_width(bits, 3);
                 let error = self.error_number("ParserInvalidArgument");
-                self.reject_if(odd, error);
-                let more = self.shr_imm(bits, 3);
-                bytes = self.b.ins().iadd(bytes, more);
+                self.reject_if(partial_byte, error);
+                let varbit_bytes = self.shr_imm(bits, 3);
+                bytes = self.b.ins().iadd(bytes, varbit_bytes);
                 bits
             }
             None => self.iconst_u64(0),
         };
-        let after = self.emit_length_check(bytes);
+        let end = self.emit_length_check(bytes);
         if self.c.plan.headers.locations[id.index()] == HeaderLocation::Dynamic {
             let at = self.at_cursor();
             self.set_slot(FrameSlot::HeaderAddr(id), at);
         }
-        if most.is_some() {
+        if max_varbit_bits.is_some() {
             self.set_slot(FrameSlot::VarbitLen(id), bits);
         }
-        self.set_slot(FrameSlot::Cursor, after);
+        self.set_slot(FrameSlot::Cursor, end);
         self.make_valid(id);
     }
 
@@ -386,7 +393,9 @@ impl StageBuilder<'_, '_> {
         self.store_frame_header(offset_of!(FrameHeader, cursor), 4, cursor);
     }
 
-    /// Emits `emit`.
+    /// Emits `emit`: appends the header, if it is valid, to the list of emitted headers in the
+    /// frame. The deparser's variables follow the addresses, to find out whether headers and
+    /// payload are contiguous.
     pub fn emit_header(&mut self, id: HeaderId) {
         if self.validity.invalid.contains(id.index()) {
             return;
@@ -395,35 +404,35 @@ impl StageBuilder<'_, '_> {
         let valid = self.is_valid(id);
         self.b.ins().brif(valid, emit, &[], go_on, &[]);
         self.switch_to_sealed(emit);
-        let at = self.address(id);
+        let address = self.address(id);
         let mut bytes = self.iconst_u64(u64::from(self.c.plan.headers.bytes[id.index()]));
         if self.c.plan.headers.varbit[id.index()].is_some() {
             let bits = self.slot_value(FrameSlot::VarbitLen(id));
-            let more = self.shr_imm(bits, 3);
-            bytes = self.b.ins().iadd(bytes, more);
+            let varbit_bytes = self.shr_imm(bits, 3);
+            bytes = self.b.ins().iadd(bytes, varbit_bytes);
         }
         let count = self.b.use_var(self.deparser.count);
         let offset = self.b.ins().imul_imm_s(count, size_of::<EmittedHeader>() as i64);
-        let place = self.b.ins().iadd(self.frame, offset);
+        let list_entry = self.b.ins().iadd(self.frame, offset);
         let list = self.c.layout.emitted as i32;
-        self.b.ins().store(trusted_flags(), at, place, list + offset_of!(EmittedHeader, at) as i32);
-        self.b.ins().store(trusted_flags(), bytes, place, list + offset_of!(EmittedHeader, len) as i32);
+        self.b.ins().store(trusted_flags(), address, list_entry, list + offset_of!(EmittedHeader, at) as i32);
+        self.b.ins().store(trusted_flags(), bytes, list_entry, list + offset_of!(EmittedHeader, len) as i32);
         let zero = self.iconst_u64(0);
-        let first = self.b.ins().icmp(IntCC::Equal, count, zero);
+        let is_first = self.b.ins().icmp(IntCC::Equal, count, zero);
         let front = self.b.use_var(self.deparser.front);
-        let front = self.b.ins().select(first, at, front);
+        let front = self.b.ins().select(is_first, address, front);
         self.b.def_var(self.deparser.front, front);
         // Nonzero if a header does not directly follow the previous one.
         let expected = self.b.use_var(self.deparser.next);
-        let expected = self.b.ins().select(first, at, expected);
-        let distance = self.b.ins().bxor(expected, at);
+        let expected = self.b.ins().select(is_first, address, expected);
+        let distance = self.b.ins().bxor(expected, address);
         let gaps = self.b.use_var(self.deparser.gaps);
         let gaps = self.b.ins().bor(gaps, distance);
         self.b.def_var(self.deparser.gaps, gaps);
-        let next = self.b.ins().iadd(at, bytes);
+        let next = self.b.ins().iadd(address, bytes);
         self.b.def_var(self.deparser.next, next);
-        let more = self.b.ins().iadd_imm_s(count, 1);
-        self.b.def_var(self.deparser.count, more);
+        let new_count = self.b.ins().iadd_imm_s(count, 1);
+        self.b.def_var(self.deparser.count, new_count);
         self.b.ins().jump(go_on, &[]);
         self.switch_to_sealed(go_on);
     }
@@ -436,23 +445,23 @@ impl StageBuilder<'_, '_> {
         let payload = self.b.ins().iadd(data, cursor);
         let count = self.b.use_var(self.deparser.count);
         let zero = self.iconst_u64(0);
-        let none = self.b.ins().icmp(IntCC::Equal, count, zero);
+        let is_empty = self.b.ins().icmp(IntCC::Equal, count, zero);
         let front = self.b.use_var(self.deparser.front);
-        let front = self.b.ins().select(none, payload, front);
+        let front = self.b.ins().select(is_empty, payload, front);
         let next = self.b.use_var(self.deparser.next);
-        let next = self.b.ins().select(none, payload, next);
+        let next = self.b.ins().select(is_empty, payload, next);
         let distance = self.b.ins().bxor(next, payload);
         let gaps = self.b.use_var(self.deparser.gaps);
         let gaps = self.b.ins().bor(gaps, distance);
         let in_place = self.b.ins().icmp(IntCC::Equal, gaps, zero);
-        let begins = self.b.ins().icmp(IntCC::Equal, front, data);
-        let lies = self.b.ins().band(in_place, begins);
+        let starts_at_data = self.b.ins().icmp(IntCC::Equal, front, data);
+        let leaves_as_it_is = self.b.ins().band(in_place, starts_at_data);
         let in_place = self.b.ins().uextend(I64, in_place);
         self.store_frame_header(offset_of!(FrameHeader, in_place), 2, in_place);
         self.store_frame_header(offset_of!(FrameHeader, emitted_count), 2, count);
         self.store_frame_header(offset_of!(FrameHeader, output_start), 8, front);
         self.store_frame_header(offset_of!(FrameHeader, cursor), 4, cursor);
-        lies
+        leaves_as_it_is
     }
 }
 

@@ -44,6 +44,8 @@ impl StageBuilder<'_, '_> {
         true
     }
 
+    /// Emits the code of an instruction with a result, and returns the registers of the result: 64
+    /// bits each, the low ones first. `result` gives the type of an instruction without operands.
     fn compute_result(&mut self, inst: &Inst, result: Value) -> ValueRegs {
         match inst {
             Inst::Const(constant) => self.constant(constant),
@@ -101,6 +103,8 @@ impl StageBuilder<'_, '_> {
                 let set = self.iconst_u64(set.index() as u64);
                 let context = self.context;
                 let found = self.call_helper(self.c.helpers.value_set, &[context, set], true);
+                // A function that returns a result always has one; the frame only satisfies the
+                // type.
                 let found = found.unwrap_or(self.frame);
                 self.record_branch(found);
                 self.cast(Type::Bit(64), Type::Bool, &[found])

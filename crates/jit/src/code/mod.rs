@@ -82,29 +82,30 @@ impl NativeCode {
 }
 
 /// Compiles all stages: this thread builds the functions while others compile them to machine code.
+/// Vector code is already assembled and only placed. `TERRACE_JIT_DUMP` prints all code.
 pub fn compile(c: &CodegenContext<'_>) -> Result<NativeCode, CompileError> {
     let isa = target_isa("speed")?;
     let mut module = JITModule::new(JITBuilder::with_isa(isa.clone(), default_libcall_names()));
     let dump = std::env::var_os("TERRACE_JIT_DUMP").is_some();
-    let makers = CompilePool::new(&*isa);
-    let (sender, waiting) = mpsc::channel();
-    let waiting = Mutex::new(waiting);
+    let pool = CompilePool::new(&*isa);
+    let (sender, jobs) = mpsc::channel();
+    let jobs = Mutex::new(jobs);
     let (ids, lanes) = std::thread::scope(|scope| {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_COMPILE_THREADS);
+        let thread_count = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_COMPILE_THREADS);
         // If no thread can be started, this thread compiles all functions.
-        let another = || std::thread::Builder::new().spawn_scoped(scope, || makers.compile_queued(&waiting)).ok();
-        let others: Vec<_> = (1..threads).filter_map(|_| another()).collect();
+        let spawn_thread = || std::thread::Builder::new().spawn_scoped(scope, || pool.compile_queued(&jobs)).ok();
+        let threads: Vec<_> = (1..thread_count).filter_map(|_| spawn_thread()).collect();
         let ids = build_functions(c, &mut module, &sender, dump);
         drop(sender);
-        let own = makers.compile_queued(&waiting);
-        let joined = others.into_iter().map(|maker| match maker.join() {
-            Ok(made) => made,
+        let own_result = pool.compile_queued(&jobs);
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        joined.fold(own, Result::and).and(ids)
+        joined.fold(own_result, Result::and).and(ids)
     })?;
     let mut bytes = 0;
-    for CompiledFunction { id, code, alignment, relocs, text } in makers.into_functions() {
+    for CompiledFunction { id, code, alignment, relocs, text } in pool.into_functions() {
         text.iter().for_each(|text| eprintln!("{text}"));
         module.define_function_bytes(id, alignment, &code, &relocs)?;
         bytes += code.len();
@@ -134,7 +135,8 @@ pub fn compile(c: &CodegenContext<'_>) -> Result<NativeCode, CompileError> {
 /// Vector machine code of a stage, if any.
 type VectorMachineCode = Option<Vec<u8>>;
 
-/// Builds a function for each stage.
+/// Builds a function for each stage and sends it to the compiling threads. Returns the functions'
+/// ids, and each stage's vector code if it has some. `dump`: whether to print the code.
 fn build_functions(
     c: &CodegenContext<'_>,
     module: &mut JITModule,

@@ -71,20 +71,20 @@ impl<'a> StageBuilder<'a, '_> {
     }
 
     /// Returns the first non-empty block on an edge; `None` for an edge that has a decision of its
-    /// own.
+    /// own: one with arguments, or one backwards in `order`.
     fn final_block(&self, mut from: Block, mut edge: &'a BlockCall, order: &[Block]) -> Option<Block> {
         let body = self.body_of(self.control);
-        let place = |block: Block| order.iter().position(|other| *other == block);
+        let position = |block: Block| order.iter().position(|other| *other == block);
         loop {
-            if !edge.args.is_empty() || place(edge.block) <= place(from) {
+            if !edge.args.is_empty() || position(edge.block) <= position(from) {
                 return None;
             }
             let data = &body.blocks[edge.block];
-            let idle = data.insts.iter().all(|data| matches!(data.inst, Inst::Const(_)))
+            let is_empty = data.insts.iter().all(|data| matches!(data.inst, Inst::Const(_)))
                 && body.states.iter().all(|state| state.block != edge.block);
             match data.term.as_ref().map(|term| &term.term) {
                 Some(Terminator::Jump(next))
-                    if idle && next.args.is_empty() && place(next.block) > place(edge.block) =>
+                    if is_empty && next.args.is_empty() && position(next.block) > position(edge.block) =>
                 {
                     (from, edge) = (edge.block, next);
                 }

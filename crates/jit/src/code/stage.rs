@@ -79,42 +79,43 @@ pub struct StageBuilder<'a, 'b> {
     pub(super) exit_keys: [Vec<cl::Value>; 2],
 }
 
-/// Returns the headers that no instruction of these nodes writes.
+/// Returns the headers that no instruction of these nodes writes, and that no table application
+/// among them or at the entry `start` changes through its meter result.
 fn unwritten_headers(c: &CodegenContext<'_>, start: StageEntry, nodes: &[FlowNodeId]) -> BTreeSet<HeaderId> {
-    let mut all: BTreeSet<HeaderId> = c.pipeline.headers.keys().collect();
-    let field = |var: ir::VarId, all: &mut BTreeSet<HeaderId>| {
+    let mut unwritten: BTreeSet<HeaderId> = c.pipeline.headers.keys().collect();
+    let remove_field_header = |var: ir::VarId, unwritten: &mut BTreeSet<HeaderId>| {
         if let VarKind::Field(header, _) = c.pipeline.vars[var].kind {
-            all.remove(&header);
+            unwritten.remove(&header);
         }
     };
-    let table = |table: TableId, all: &mut BTreeSet<HeaderId>| {
+    let remove_meter_result = |table: TableId, unwritten: &mut BTreeSet<HeaderId>| {
         if let Some(var) = c.pipeline.tables[table].meter_result {
-            field(var, all);
+            remove_field_header(var, unwritten);
         }
     };
     if let StageEntry::Table(_, id) = start {
-        table(id, &mut all);
+        remove_meter_result(id, &mut unwritten);
     }
     for node in nodes {
         if let Some(id) = c.plan.flow.applied_table(c.pipeline, *node) {
-            table(id, &mut all);
+            remove_meter_result(id, &mut unwritten);
         }
         let NodeKind::Block(control, block) = c.plan.flow.nodes[*node] else { continue };
         for data in &c.pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].insts {
             match &data.inst {
                 Inst::Store(var, _) => {
                     if let VarKind::Field(header, _) = c.pipeline.vars[*var].kind {
-                        all.remove(&header);
+                        unwritten.remove(&header);
                     }
                 }
                 Inst::SetValid(header) | Inst::CopyHeader { dst: header, .. } => {
-                    all.remove(header);
+                    unwritten.remove(header);
                 }
                 _ => {}
             }
         }
     }
-    all
+    unwritten
 }
 
 /// Loop of a stage over its packets.
@@ -130,7 +131,8 @@ struct PacketLoop {
 }
 
 impl PacketLoop {
-    /// Builds the loop with an empty body.
+    /// Builds the loop with an empty body. Each turn's position is a block parameter of the body:
+    /// the address of a frame in the entry stage, of an entry of the queue in others.
     fn build(c: &CodegenContext<'_>, b: &mut FunctionBuilder<'_>, start: StageEntry) -> PacketLoop {
         let [entry, body, next, end] = [(); 4].map(|()| b.create_block());
         b.append_block_params_for_function_params(entry);
@@ -141,38 +143,42 @@ impl PacketLoop {
         // their queues. Loop-invariant values stay in memory, because the registers are needed for
         // packets.
         let step = if start == StageEntry::Begin { c.layout.stride } else { size_of::<*mut u8>() as u32 };
-        let at = b.append_block_param(body, I64);
+        let position = b.append_block_param(body, I64);
         b.ins().jump(body, &[first.into()]);
         b.switch_to_block(next);
-        let after = b.ins().iadd_imm_s(at, i64::from(step));
-        let last = b.ins().load(I64, trusted_flags(), context, offset_of!(StageContext, queue_end) as i32);
-        let more = b.ins().icmp(IntCC::NotEqual, after, last);
-        b.ins().brif(more, body, &[after.into()], end, &[]);
+        let after = b.ins().iadd_imm_s(position, i64::from(step));
+        let queue_end = b.ins().load(I64, trusted_flags(), context, offset_of!(StageContext, queue_end) as i32);
+        let has_more = b.ins().icmp(IntCC::NotEqual, after, queue_end);
+        b.ins().brif(has_more, body, &[after.into()], end, &[]);
         b.switch_to_block(end);
         b.ins().return_(&[]);
         for block in [end, body] {
             b.seal_block(block);
         }
         b.switch_to_block(body);
-        PacketLoop { body, next, context, at }
+        PacketLoop { body, next, context, at: position }
     }
 }
 
 impl<'a, 'b> StageBuilder<'a, 'b> {
-    /// Builds the function of a stage.
+    /// Builds the function of a stage. `start` is the stage's entry; `nodes` are its nodes in the
+    /// order of translation. Returns the builder, and the instructions' annotations for the
+    /// vectoriser.
     pub fn build_stage(
         c: &'a CodegenContext<'a>,
         mut b: FunctionBuilder<'b>,
         start: StageEntry,
         nodes: &[FlowNodeId],
     ) -> (FunctionBuilder<'b>, StageAnnotations) {
-        let PacketLoop { body, next, context, at } = PacketLoop::build(c, &mut b, start);
+        let PacketLoop { body, next, context, at: queue_entry } = PacketLoop::build(c, &mut b, start);
         let zero = b.ins().iconst(I64, 0);
-        let frame = if start == StageEntry::Begin { at } else { b.ins().load(I64, trusted_flags(), at, 0) };
+        let frame =
+            if start == StageEntry::Begin { queue_entry } else { b.ins().load(I64, trusted_flags(), queue_entry, 0) };
         let result = match start {
             StageEntry::Table(..) => {
-                let beside = c.memory.results - c.memory.queues[c.stage.get()].frames;
-                b.ins().load(I64, trusted_flags(), at, beside)
+                // The lookup's results lie at a fixed distance from the queue, in the same order.
+                let results_distance = c.memory.results - c.memory.queues[c.stage.get()].frames;
+                b.ins().load(I64, trusted_flags(), queue_entry, results_distance)
             }
             _ => zero,
         };
@@ -193,7 +199,7 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
             context,
             frame,
             result,
-            queue_entry: at,
+            queue_entry,
             slot_vars: Vec::new(),
             values: HashMap::new(),
             blocks: HashMap::new(),
@@ -220,11 +226,11 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
         code.compute_record_address();
         code.translate_body(nodes);
         code.b.seal_all_blocks();
-        let off = |(node, _): &(&FlowNodeId, &cl::Block)| {
+        let off_hot_path = |(node, _): &(&FlowNodeId, &cl::Block)| {
             start == StageEntry::Begin && !c.plan.flow.is_begin_or_on_hot_path(**node)
         };
-        let off = code.blocks.iter().filter(off).map(|(_, block)| *block).collect();
-        (code.b, StageAnnotations { body, next, context, queue_entry: at, roles: code.roles, off_hot_path: off })
+        let off_hot_path = code.blocks.iter().filter(off_hot_path).map(|(_, block)| *block).collect();
+        (code.b, StageAnnotations { body, next, context, queue_entry, roles: code.roles, off_hot_path })
     }
 
     /// Annotates an instruction.
@@ -232,14 +238,17 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
         self.roles.insert(inst, mark);
     }
 
+    /// Emits the code of all nodes: first the loads of the values that the stage imports, then one
+    /// block per node, in order. A block that a back edge enters stays unsealed to the end, because
+    /// Cranelift needs all predecessors of a sealed block.
     fn translate_body(&mut self, nodes: &[FlowNodeId]) {
         self.declare_slots();
         self.load_slots(nodes);
         for (control, value) in imported_values(self.c.pipeline, self.c.plan, nodes) {
             let body = self.body_of(control);
             let ty = body.value_type(value);
-            if let Some(at) = self.c.layout.values.get(&(control, value)) {
-                let regs = self.load_typed(ty, *at, true);
+            if let Some(offset) = self.c.layout.values.get(&(control, value)) {
+                let regs = self.load_typed(ty, *offset, true);
                 self.define(control, value, ty, &regs);
             }
         }
@@ -248,11 +257,11 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
             self.blocks.insert(*node, block);
         }
         self.emit_stage_entry();
-        let late = self.loop_targets(nodes);
-        let only = self.single_predecessors(nodes);
+        let back_edge_targets = self.loop_targets(nodes);
+        let single_predecessors = self.single_predecessors(nodes);
         for node in nodes {
             let block = self.blocks[node];
-            match late.contains(node) {
+            match back_edge_targets.contains(node) {
                 true => self.b.switch_to_block(block),
                 false => self.switch_to_sealed(block),
             }
@@ -260,8 +269,12 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
                 self.validity = known.clone();
                 self.node = *node;
                 self.set_constants(*node);
-                let before = only.get(node).and_then(|from| self.cached_at_end.get(from)).cloned().unwrap_or_default();
-                (self.field_of_value, self.field_regs) = (before.field_of_value, before.field_regs);
+                let cache = single_predecessors
+                    .get(node)
+                    .and_then(|from| self.cached_at_end.get(from))
+                    .cloned()
+                    .unwrap_or_default();
+                (self.field_of_value, self.field_regs) = (cache.field_of_value, cache.field_regs);
                 match self.c.plan.flow.nodes[*node] {
                     NodeKind::ArchStep(glue) => self.emit_arch_step(*node, glue),
                     NodeKind::Block(control, block) => self.translate_block(*node, control, block),
@@ -387,6 +400,8 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
 
     // ---- control flow ----
 
+    /// Emits the code of one basic block: its instructions with their pending stores, and its
+    /// terminator. Stops where an instruction ends the packet.
     fn translate_block(&mut self, node: FlowNodeId, control: usize, block: Block) {
         self.control = control;
         let body = self.body_of(control);

@@ -61,25 +61,26 @@ impl StageBuilder<'_, '_> {
     }
 
     /// Extracts bits `lo..lo + width` of a number.
+    /// Registers hold 64 bits each, the low ones first.
     pub fn bits(&mut self, value: &[cl::Value], lo: u32, width: u32) -> ValueRegs {
         let count = entries::words_for(width);
         let zero = self.iconst_u64(0);
-        let mut out = ValueRegs::new();
+        let mut regs = ValueRegs::new();
         for index in 0..count as u32 {
-            let from = lo + index * 64;
-            let (word, shift) = ((from / 64) as usize, from % 64);
-            let low = value.get(word).copied().unwrap_or(zero);
-            let mut part = self.shr_imm(low, shift);
+            let start = lo + index * 64;
+            let (word, shift) = ((start / 64) as usize, start % 64);
+            let this_word = value.get(word).copied().unwrap_or(zero);
+            let mut part = self.shr_imm(this_word, shift);
             if shift > 0
-                && let Some(high) = value.get(word + 1)
+                && let Some(next_word) = value.get(word + 1)
                 && width > index * 64 + 64 - shift
             {
-                let high = self.shl_imm(*high, 64 - shift);
-                part = self.b.ins().bor(part, high);
+                let next_word = self.shl_imm(*next_word, 64 - shift);
+                part = self.b.ins().bor(part, next_word);
             }
-            out.push(self.mask_to_width(part, (width - index * 64).min(64)));
+            regs.push(self.mask_to_width(part, (width - index * 64).min(64)));
         }
-        out
+        regs
     }
 
     /// Zero-extends a number to a greater width.
@@ -88,28 +89,28 @@ impl StageBuilder<'_, '_> {
         (0..entries::words_for(width)).map(|index| value.get(index).copied().unwrap_or(zero)).collect()
     }
 
-    /// Concatenates: `high ++ low`.
+    /// Concatenates: `high ++ low`, with their widths in bits.
     pub fn concat_regs(&mut self, high: &[cl::Value], high_width: u32, low: &[cl::Value], low_width: u32) -> ValueRegs {
         let width = high_width + low_width;
-        let mut out = self.zero_extend_regs(low, width);
+        let mut regs = self.zero_extend_regs(low, width);
         if low_width == 0 {
             return self.zero_extend_regs(high, width);
         }
         for (index, part) in high.iter().enumerate() {
-            let at = low_width + index as u32 * 64;
-            let (word, shift) = ((at / 64) as usize, at % 64);
-            if let Some(to) = out.get(word).copied() {
-                let moved = self.shl_imm(*part, shift);
-                out[word] = self.b.ins().bor(to, moved);
+            let bit = low_width + index as u32 * 64;
+            let (word, shift) = ((bit / 64) as usize, bit % 64);
+            if let Some(word_so_far) = regs.get(word).copied() {
+                let shifted = self.shl_imm(*part, shift);
+                regs[word] = self.b.ins().bor(word_so_far, shifted);
             }
             if shift > 0
-                && let Some(to) = out.get(word + 1).copied()
+                && let Some(word_so_far) = regs.get(word + 1).copied()
             {
-                let moved = self.shr_imm(*part, 64 - shift);
-                out[word + 1] = self.b.ins().bor(to, moved);
+                let shifted = self.shr_imm(*part, 64 - shift);
+                regs[word + 1] = self.b.ins().bor(word_so_far, shifted);
             }
         }
-        out
+        regs
     }
 
     /// Sign-extends the low `width` bits of a register to 64.
@@ -121,7 +122,8 @@ impl StageBuilder<'_, '_> {
         self.b.ins().sshr_imm_u(up, i64::from(64 - width))
     }
 
-    /// Casts a value to another type.
+    /// Casts a value to another type: to `bool` by its lowest bit, from a signed type by sign
+    /// extension, otherwise by truncation or zero extension.
     pub fn cast(&mut self, from: Type, to: Type, value: &[cl::Value]) -> ValueRegs {
         if from == to {
             return value.to_vec();
@@ -138,23 +140,23 @@ impl StageBuilder<'_, '_> {
             let number = self.mask_to_width(number, to.width());
             return self.zero_extend_regs(&[number], to.width());
         }
-        let (old, new) = (from.width(), to.width());
-        if new <= old || !from.is_signed() || old == 0 {
-            return match new < old {
-                true => self.bits(value, 0, new),
-                false => self.zero_extend_regs(value, new),
+        let (old_width, new_width) = (from.width(), to.width());
+        if new_width <= old_width || !from.is_signed() || old_width == 0 {
+            return match new_width < old_width {
+                true => self.bits(value, 0, new_width),
+                false => self.zero_extend_regs(value, new_width),
             };
         }
         let last = value.len() - 1;
-        let top = self.sign_extend(value[last], old - last as u32 * 64);
+        let top = self.sign_extend(value[last], old_width - last as u32 * 64);
         let sign = self.b.ins().sshr_imm_u(top, 63);
-        let count = entries::words_for(new);
-        let mut out: ValueRegs = value[..last].to_vec();
-        out.push(top);
-        out.resize(count, sign);
-        let cut = self.mask_to_width(out[count - 1], new - (count as u32 - 1) * 64);
-        out[count - 1] = cut;
-        out
+        let count = entries::words_for(new_width);
+        let mut regs: ValueRegs = value[..last].to_vec();
+        regs.push(top);
+        regs.resize(count, sign);
+        let masked = self.mask_to_width(regs[count - 1], new_width - (count as u32 - 1) * 64);
+        regs[count - 1] = masked;
+        regs
     }
 
     /// Negates a bool.
@@ -210,8 +212,8 @@ impl StageBuilder<'_, '_> {
                 let mut amount = b[0];
                 if b.len() > 1 {
                     let high = b[1..].iter().copied().reduce(|x, y| self.b.ins().bor(x, y)).unwrap_or(amount);
-                    let most = self.iconst_u64(u64::MAX);
-                    amount = self.b.ins().select(high, most, amount);
+                    let too_large = self.iconst_u64(u64::MAX);
+                    amount = self.b.ins().select(high, too_large, amount);
                 }
                 vec![self.shift(op, ty, a[0], amount)]
             }
@@ -270,6 +272,8 @@ impl StageBuilder<'_, '_> {
         self.b.ins().icmp(order, a, b)
     }
 
+    /// Emits `a < b` for numbers of any width and returns a bool. Words are compared from the
+    /// lowest up: a higher word decides unless it is equal.
     fn less(&mut self, ty: Type, a: &[cl::Value], b: &[cl::Value]) -> cl::Value {
         let last = a.len() - 1;
         let (mut a_top, mut b_top) = (a[last], b[last]);
@@ -284,78 +288,82 @@ impl StageBuilder<'_, '_> {
             let less = self.b.ins().icmp(IntCC::UnsignedLessThan, *a, *b);
             result = Some(match result {
                 None => less,
-                Some(below) => {
-                    let same = self.b.ins().icmp(IntCC::Equal, *a, *b);
-                    self.b.ins().select(same, below, less)
+                Some(lower_words) => {
+                    let is_equal = self.b.ins().icmp(IntCC::Equal, *a, *b);
+                    self.b.ins().select(is_equal, lower_words, less)
                 }
             });
         }
         let less = self.b.ins().icmp(order, a_top, b_top);
         match result {
             None => less,
-            Some(below) => {
-                let same = self.b.ins().icmp(IntCC::Equal, a_top, b_top);
-                self.b.ins().select(same, below, less)
+            Some(lower_words) => {
+                let is_equal = self.b.ins().icmp(IntCC::Equal, a_top, b_top);
+                self.b.ins().select(is_equal, lower_words, less)
             }
         }
     }
 
+    /// Emits the sum or difference of numbers of several words, with the carry or borrow from word
+    /// to word. The bits above the type's width are cleared.
     fn add_or_sub(&mut self, op: BinaryOp, ty: Type, a: &[cl::Value], b: &[cl::Value]) -> ValueRegs {
-        let mut out = ValueRegs::new();
+        let mut regs = ValueRegs::new();
         let mut carry: Option<cl::Value> = None;
         let last = a.len() - 1;
         for (index, (a, b)) in a.iter().zip(b).enumerate() {
-            let add = op == BinaryOp::Add;
-            let first = if add { self.b.ins().iadd(*a, *b) } else { self.b.ins().isub(*a, *b) };
-            let mut sum = first;
+            let is_add = op == BinaryOp::Add;
+            let partial = if is_add { self.b.ins().iadd(*a, *b) } else { self.b.ins().isub(*a, *b) };
+            let mut sum = partial;
             if let Some(carry) = carry {
-                sum = if add { self.b.ins().iadd(first, carry) } else { self.b.ins().isub(first, carry) };
+                sum = if is_add { self.b.ins().iadd(partial, carry) } else { self.b.ins().isub(partial, carry) };
             }
             if index < last {
-                let over = match add {
-                    true => self.b.ins().icmp(IntCC::UnsignedLessThan, first, *a),
+                let carries = match is_add {
+                    true => self.b.ins().icmp(IntCC::UnsignedLessThan, partial, *a),
                     false => self.b.ins().icmp(IntCC::UnsignedLessThan, *a, *b),
                 };
-                let over = match carry {
-                    None => over,
+                let carries = match carry {
+                    None => carries,
                     Some(_) => {
-                        let again = match add {
-                            true => self.b.ins().icmp(IntCC::UnsignedLessThan, sum, first),
-                            false => self.b.ins().icmp(IntCC::UnsignedGreaterThan, sum, first),
+                        let carries_again = match is_add {
+                            true => self.b.ins().icmp(IntCC::UnsignedLessThan, sum, partial),
+                            false => self.b.ins().icmp(IntCC::UnsignedGreaterThan, sum, partial),
                         };
-                        self.b.ins().bor(over, again)
+                        self.b.ins().bor(carries, carries_again)
                     }
                 };
-                carry = Some(self.b.ins().uextend(I64, over));
+                carry = Some(self.b.ins().uextend(I64, carries));
             }
-            out.push(sum);
+            regs.push(sum);
         }
-        out[last] = self.mask_to_width(out[last], ty.width() - last as u32 * 64);
-        out
+        regs[last] = self.mask_to_width(regs[last], ty.width() - last as u32 * 64);
+        regs
     }
 
+    /// Emits a shift of a number in one register. The amount is in bits and may be of any size: 64
+    /// and more shift out all bits, which the machine's instruction would not do.
     fn shift(&mut self, op: BinaryOp, ty: Type, a: cl::Value, amount: cl::Value) -> cl::Value {
         let width = ty.width();
         let limit = self.iconst_u64(64);
-        let small = self.b.ins().icmp(IntCC::UnsignedLessThan, amount, limit);
+        let is_in_range = self.b.ins().icmp(IntCC::UnsignedLessThan, amount, limit);
         match op {
             BinaryOp::Shl => {
                 let shifted = self.b.ins().ishl(a, amount);
                 let shifted = self.mask_to_width(shifted, width);
                 let zero = self.iconst_u64(0);
-                self.b.ins().select(small, shifted, zero)
+                self.b.ins().select(is_in_range, shifted, zero)
             }
             _ if ty.is_signed() => {
                 let wide = self.sign_extend(a, width);
-                let most = self.iconst_u64(63);
-                let amount = self.b.ins().select(small, amount, most);
+                let max_shift = self.iconst_u64(63);
+                let amount = self.b.ins().select(is_in_range, amount, max_shift);
                 let shifted = self.b.ins().sshr(wide, amount);
                 self.mask_to_width(shifted, width)
             }
             _ => {
                 let shifted = self.b.ins().ushr(a, amount);
                 let zero = self.iconst_u64(0);
-                self.b.ins().select(small, shifted, zero)
+                self.b.ins().select(is_in_range, shifted, zero)
             }
         }
     }

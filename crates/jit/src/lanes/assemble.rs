@@ -242,25 +242,26 @@ const NOP: u8 = 0x90;
 /// Opcode of `int3`, for unreachable bytes.
 const TRAP: u8 = 0xcc;
 
-fn set_operand(made: &mut Instruction, number: u32, arg: AsmOperand) {
+/// Sets an operand of an instruction; iced-x86 has no constructor for all encodings.
+fn set_operand(instruction: &mut Instruction, index: u32, arg: AsmOperand) {
     match arg {
         AsmOperand::Reg(register) => {
-            made.set_op_kind(number, OpKind::Register);
-            made.set_op_register(number, register);
+            instruction.set_op_kind(index, OpKind::Register);
+            instruction.set_op_register(index, register);
         }
         AsmOperand::Imm(value) => {
-            made.set_op_kind(number, OpKind::Immediate8);
-            made.set_immediate8(value);
+            instruction.set_op_kind(index, OpKind::Immediate8);
+            instruction.set_immediate8(value);
         }
         AsmOperand::Mem(mem) => {
-            made.set_op_kind(number, OpKind::Memory);
-            made.set_memory_base(mem.base);
-            made.set_memory_index(mem.index);
-            made.set_memory_index_scale(mem.scale);
-            made.set_memory_displacement64(mem.offset as i64 as u64);
+            instruction.set_op_kind(index, OpKind::Memory);
+            instruction.set_memory_base(mem.base);
+            instruction.set_memory_index(mem.index);
+            instruction.set_memory_index_scale(mem.scale);
+            instruction.set_memory_displacement64(mem.offset as i64 as u64);
             let size = if mem.base == Register::None { 8 } else { u32::from(mem.offset != 0) };
-            made.set_memory_displ_size(size);
-            made.set_is_broadcast(mem.broadcast);
+            instruction.set_memory_displ_size(size);
+            instruction.set_is_broadcast(mem.broadcast);
         }
     }
 }
@@ -276,17 +277,17 @@ fn encode_prologue(frame: usize, pool: u64) -> Result<Vec<u8>, IcedError> {
         Instruction::with2(Code::And_rm64_imm8, RSP, -(LINE as i32))?,
     ];
     for page in 1..=frame / PAGE {
-        let place = MemoryOperand::with_base_displ(RSP, -((page * PAGE) as i64));
-        list.push(Instruction::with2(Code::Test_rm32_r32, place, EAX)?);
+        let address = MemoryOperand::with_base_displ(RSP, -((page * PAGE) as i64));
+        list.push(Instruction::with2(Code::Test_rm32_r32, address, EAX)?);
     }
     list.push(Instruction::with2(Code::Sub_rm64_imm32, RSP, frame_size)?);
-    let place = MemoryOperand::with_base_displ_size(Register::RIP, pool as i64, 8);
-    list.push(Instruction::with2(Code::Lea_r64_m, POOL, place)?);
+    let address = MemoryOperand::with_base_displ_size(Register::RIP, pool as i64, 8);
+    list.push(Instruction::with2(Code::Lea_r64_m, POOL, address)?);
     list.push(Instruction::with2(Code::Xor_r32_rm32, EDX, EDX)?);
     let mut encoder = Encoder::new(64);
-    let mut at = 0;
+    let mut offset = 0;
     for instruction in &list {
-        at += encoder.encode(instruction, at)? as u64;
+        offset += encoder.encode(instruction, offset)? as u64;
     }
     Ok(encoder.take_buffer())
 }

@@ -12,29 +12,30 @@ type MaskChain = Vec<(OpId, u32)>;
 /// Returns the code with balanced chains of masks.
 pub fn balance_masks(code: VectorCode) -> VectorCode {
     let links = ChainLinks::of(&code);
-    let mut made = BalancedCode { code: VectorCode::default(), moved: Vec::with_capacity(code.ops.len()) };
-    let mut rows: HashMap<u32, MaskChain> = HashMap::new();
-    for (at, op) in code.ops.into_iter().enumerate() {
-        let Some((root, last)) = links.root[at] else {
-            let id = made.add_renamed(op);
-            made.moved.push(id);
+    let mut balanced = BalancedCode { code: VectorCode::default(), moved: Vec::with_capacity(code.ops.len()) };
+    let mut chains: HashMap<u32, MaskChain> = HashMap::new();
+    for (index, op) in code.ops.into_iter().enumerate() {
+        let Some((root, is_last)) = links.root[index] else {
+            let id = balanced.add_renamed(op);
+            balanced.moved.push(id);
             continue;
         };
-        let (first, second, negated) = link_operands(&op);
-        let row = rows.entry(root).or_default();
-        if row.is_empty() {
-            let first = made.moved[first.0 as usize];
-            made.push_mask(row, first);
+        let (first, second, is_negated) = link_operands(&op);
+        let chain = chains.entry(root).or_default();
+        if chain.is_empty() {
+            let first = balanced.moved[first.0 as usize];
+            balanced.push_mask(chain, first);
         }
-        let mut leaf = made.moved[second.0 as usize];
-        if negated {
-            leaf = made.add_not(leaf);
+        let mut leaf = balanced.moved[second.0 as usize];
+        if is_negated {
+            leaf = balanced.add_not(leaf);
         }
-        made.push_mask(row, leaf);
-        let id = if last { made.combine_all(row) } else { OpId(u32::MAX) };
-        made.moved.push(id);
+        balanced.push_mask(chain, leaf);
+        // Only the last link of a chain is used outside of it.
+        let id = if is_last { balanced.combine_all(chain) } else { OpId(u32::MAX) };
+        balanced.moved.push(id);
     }
-    made.code
+    balanced.code
 }
 
 /// Returns the operands of a link: the preceding chain, another mask, and whether the latter is

@@ -4,21 +4,21 @@ use super::ir::{OpId, VectorOp};
 
 /// Returns the bits of an operation's result that may be 1 in some lane, from those of its
 /// operands. All bits for a mask.
-pub(super) fn result_bits(ops: &[VectorOp], op: &VectorOp, may: impl Fn(OpId) -> u64) -> u64 {
-    let most = |id: &OpId| max_value(may(*id));
+pub(super) fn result_bits(ops: &[VectorOp], op: &VectorOp, possible_bits: impl Fn(OpId) -> u64) -> u64 {
+    let max = |id: &OpId| max_value(possible_bits(*id));
     match op {
         VectorOp::Const(number) => *number,
         VectorOp::Position => low_bits(32),
-        VectorOp::And(a, b) => may(*a) & may(*b),
-        VectorOp::Or(a, b) | VectorOp::Xor(a, b) | VectorOp::Blend(_, a, b) => may(*a) | may(*b),
-        VectorOp::Add(a, b) => most(a).checked_add(most(b)).map_or(u64::MAX, max_value),
-        VectorOp::Mul(a, b) => most(a).checked_mul(most(b)).map_or(u64::MAX, max_value),
-        VectorOp::Quotient(a, _) | VectorOp::ShrBy(a, _) => most(a),
-        VectorOp::Shl(a, by) => may(*a) << by,
-        VectorOp::Shr(a, by) => may(*a) >> by,
-        VectorOp::Sar(a, by) if most(a) < 1 << 63 => may(*a) >> by,
+        VectorOp::And(a, b) => possible_bits(*a) & possible_bits(*b),
+        VectorOp::Or(a, b) | VectorOp::Xor(a, b) | VectorOp::Blend(_, a, b) => possible_bits(*a) | possible_bits(*b),
+        VectorOp::Add(a, b) => max(a).checked_add(max(b)).map_or(u64::MAX, max_value),
+        VectorOp::Mul(a, b) => max(a).checked_mul(max(b)).map_or(u64::MAX, max_value),
+        VectorOp::Quotient(a, _) | VectorOp::ShrBy(a, _) => max(a),
+        VectorOp::Shl(a, by) => possible_bits(*a) << by,
+        VectorOp::Shr(a, by) => possible_bits(*a) >> by,
+        VectorOp::Sar(a, by) if max(a) < 1 << 63 => possible_bits(*a) >> by,
         VectorOp::Rotl32(..) => low_bits(32),
-        VectorOp::Bytes(a, pattern) => permute_bytes(may(*a), *pattern),
+        VectorOp::Bytes(a, pattern) => permute_bytes(possible_bits(*a), *pattern),
         VectorOp::Number(_) => 1,
         VectorOp::Gather { bytes, .. } | VectorOp::Pointed { bytes, .. } => low_bits(8 * u32::from(*bytes)),
         VectorOp::Word(rows, word) => match &ops[rows.0 as usize] {

@@ -102,31 +102,33 @@ impl VectorBuilder {
         self.add_op(VectorOp::Const(number))
     }
 
-    /// Emits a bitwise AND.
+    /// Emits a bitwise AND. Folds a mask with known bits, and turns masks of whole bytes into byte
+    /// permutations, because those combine with shifts.
     pub fn and(&mut self, a: OpId, b: OpId) -> OpId {
         let (a, b) = self.constant_last(a, b);
         if let Some(mask) = self.constant_of(b) {
-            let may = self.possible_bits(a);
-            if may & mask == 0 {
+            let possible_bits = self.possible_bits(a);
+            if possible_bits & mask == 0 {
                 return self.constant(0);
             }
-            if may & !mask == 0 {
+            if possible_bits & !mask == 0 {
                 return a;
             }
             match *self.op(a) {
                 VectorOp::Const(number) => return self.constant(number & mask),
                 VectorOp::And(inner, other) if self.constant_of(other).is_some() => {
-                    let both = self.constant(mask & self.constant_of(other).unwrap_or(0));
-                    return self.and(inner, both);
+                    let combined = self.constant(mask & self.constant_of(other).unwrap_or(0));
+                    return self.and(inner, combined);
                 }
                 VectorOp::Bytes(inner, pattern) if is_byte_mask(mask) => {
                     let kept = mask.to_le_bytes();
-                    let pattern = std::array::from_fn(|at| if kept[at] == 0 { ZERO_BYTE } else { pattern[at] });
+                    let pattern = std::array::from_fn(|byte| if kept[byte] == 0 { ZERO_BYTE } else { pattern[byte] });
                     return self.permute_bytes(inner, pattern);
                 }
                 VectorOp::Shr(inner, by) if is_byte_mask(mask) && by % 8 == 0 => {
                     let kept = mask.to_le_bytes();
-                    let pattern = std::array::from_fn(|at| if kept[at] == 0 { ZERO_BYTE } else { at as u8 + by / 8 });
+                    let pattern =
+                        std::array::from_fn(|byte| if kept[byte] == 0 { ZERO_BYTE } else { byte as u8 + by / 8 });
                     return self.permute_bytes(inner, pattern);
                 }
                 _ => {}
@@ -215,7 +217,7 @@ impl VectorBuilder {
         if turned { (b, a) } else { (a, b) }
     }
 
-    /// Emits a left shift.
+    /// Emits a left shift by a constant, in bits. Shifts by whole bytes combine into permutations.
     pub fn shl(&mut self, a: OpId, by: u32) -> OpId {
         if by == 0 {
             return a;
@@ -226,21 +228,28 @@ impl VectorBuilder {
         match *self.op(a) {
             VectorOp::Const(number) => self.constant(number << by),
             VectorOp::Bytes(inner, pattern) if by.is_multiple_of(8) => {
-                let more = by as usize / 8;
-                let moved = std::array::from_fn(|at| if at < more { ZERO_BYTE } else { pattern[at - more] });
-                self.permute_bytes(inner, moved)
+                let shift_bytes = by as usize / 8;
+                let shifted =
+                    std::array::from_fn(
+                        |byte| if byte < shift_bytes { ZERO_BYTE } else { pattern[byte - shift_bytes] },
+                    );
+                self.permute_bytes(inner, shifted)
             }
             VectorOp::Shl(inner, first) => self.shl(inner, by + u32::from(first)),
             VectorOp::Shr(inner, other) if by.is_multiple_of(8) && other % 8 == 0 => {
                 let (up, down) = (by as usize / 8, other / 8);
-                let place = |at: usize| if at < up { 8 } else { (at - up) as u8 + down };
-                self.permute_bytes(inner, std::array::from_fn(|at| if place(at) < 8 { place(at) } else { ZERO_BYTE }))
+                let source = |byte: usize| if byte < up { 8 } else { (byte - up) as u8 + down };
+                self.permute_bytes(
+                    inner,
+                    std::array::from_fn(|byte| if source(byte) < 8 { source(byte) } else { ZERO_BYTE }),
+                )
             }
             _ => self.add_op(VectorOp::Shl(a, by as u8)),
         }
     }
 
-    /// Emits a right shift.
+    /// Emits a logical right shift by a constant, in bits. Shifts by whole bytes combine into
+    /// permutations.
     pub fn shr(&mut self, a: OpId, by: u32) -> OpId {
         if by == 0 {
             return a;
@@ -251,9 +260,9 @@ impl VectorBuilder {
         match *self.op(a) {
             VectorOp::Const(number) => self.constant(number >> by),
             VectorOp::Bytes(inner, pattern) if by.is_multiple_of(8) => {
-                let less = by as usize / 8;
-                let moved = std::array::from_fn(|at| pattern.get(at + less).copied().unwrap_or(ZERO_BYTE));
-                self.permute_bytes(inner, moved)
+                let shift_bytes = by as usize / 8;
+                let shifted = std::array::from_fn(|byte| pattern.get(byte + shift_bytes).copied().unwrap_or(ZERO_BYTE));
+                self.permute_bytes(inner, shifted)
             }
             VectorOp::Shr(inner, first) => self.shr(inner, by + u32::from(first)),
             // A shift up and down again without loss of bits.
@@ -267,37 +276,40 @@ impl VectorBuilder {
         }
     }
 
-    /// Emits a permutation of the bytes in each lane: [`VectorOp::Bytes`].
+    /// Emits a permutation of the bytes in each lane: [`VectorOp::Bytes`]. Combines it with a
+    /// preceding permutation, shift or mask.
     pub fn permute_bytes(&mut self, a: OpId, pattern: [u8; 8]) -> OpId {
-        let may = self.possible_bits(a).to_le_bytes();
-        let pattern =
-            pattern.map(|from| if may.get(usize::from(from)).is_none_or(|byte| *byte == 0) { ZERO_BYTE } else { from });
-        let kept = byte_mask(|at| pattern[at] != ZERO_BYTE);
+        let possible_bytes = self.possible_bits(a).to_le_bytes();
+        let pattern = pattern.map(|from| {
+            if possible_bytes.get(usize::from(from)).is_none_or(|byte| *byte == 0) { ZERO_BYTE } else { from }
+        });
+        let kept = byte_mask(|byte| pattern[byte] != ZERO_BYTE);
         if kept == 0 {
             return self.constant(0);
         }
         match *self.op(a) {
             VectorOp::Const(number) => return self.constant(permute_bytes(number, pattern)),
             VectorOp::Bytes(inner, first) => {
-                let through = pattern.map(|from| first.get(usize::from(from)).copied().unwrap_or(ZERO_BYTE));
-                return self.permute_bytes(inner, through);
+                let combined = pattern.map(|from| first.get(usize::from(from)).copied().unwrap_or(ZERO_BYTE));
+                return self.permute_bytes(inner, combined);
             }
             VectorOp::Shr(inner, by) if by % 8 == 0 => {
-                let through = pattern.map(|from| if from == ZERO_BYTE { from } else { from + by / 8 });
-                return self.permute_bytes(inner, through);
+                let combined = pattern.map(|from| if from == ZERO_BYTE { from } else { from + by / 8 });
+                return self.permute_bytes(inner, combined);
             }
             VectorOp::Shl(inner, by) if by % 8 == 0 => {
-                let through =
+                let combined =
                     pattern.map(|from| from.checked_sub(by / 8).filter(|from| *from < 8).unwrap_or(ZERO_BYTE));
-                return self.permute_bytes(inner, through);
+                return self.permute_bytes(inner, combined);
             }
             // Bits that are dropped need not be masked before.
             VectorOp::And(inner, mask) if self.constant_of(mask).is_some() => {
                 let mask = self.constant_of(mask).unwrap_or(0);
                 if is_byte_mask(mask) {
                     let kept = mask.to_le_bytes();
-                    let gone = |from: u8| kept.get(usize::from(from)).is_none_or(|byte| *byte == 0);
-                    return self.permute_bytes(inner, pattern.map(|from| if gone(from) { ZERO_BYTE } else { from }));
+                    let is_masked_out = |from: u8| kept.get(usize::from(from)).is_none_or(|byte| *byte == 0);
+                    return self
+                        .permute_bytes(inner, pattern.map(|from| if is_masked_out(from) { ZERO_BYTE } else { from }));
                 }
             }
             _ => {}
@@ -305,25 +317,31 @@ impl VectorBuilder {
         self.simplest(a, pattern)
     }
 
-    /// Emits a permutation of bytes, as a shift or mask if possible.
+    /// Emits a permutation of bytes, as a shift or mask if possible. A byte that is always 0 may
+    /// come from anywhere.
     fn simplest(&mut self, a: OpId, pattern: [u8; 8]) -> OpId {
-        let may = self.possible_bits(a);
+        let possible_bits = self.possible_bits(a);
         for by in 0..8u32 {
-            let down: [u8; 8] =
-                std::array::from_fn(|at| if at as u32 + by < 8 { at as u8 + by as u8 } else { ZERO_BYTE });
-            let up: [u8; 8] = std::array::from_fn(|at| if at as u32 >= by { at as u8 - by as u8 } else { ZERO_BYTE });
-            let gone = |from: u8| from == ZERO_BYTE || may >> (8 * u32::from(from)) & 0xff == 0;
-            let same =
-                |one: [u8; 8]| one.iter().zip(pattern).all(|(one, two)| *one == two || gone(*one) && two == ZERO_BYTE);
-            if same(down) {
+            let shifted_down: [u8; 8] =
+                std::array::from_fn(|byte| if byte as u32 + by < 8 { byte as u8 + by as u8 } else { ZERO_BYTE });
+            let shifted_up: [u8; 8] =
+                std::array::from_fn(|byte| if byte as u32 >= by { byte as u8 - by as u8 } else { ZERO_BYTE });
+            let is_zero = |from: u8| from == ZERO_BYTE || possible_bits >> (8 * u32::from(from)) & 0xff == 0;
+            let is_equivalent = |theirs: [u8; 8]| {
+                theirs
+                    .iter()
+                    .zip(pattern)
+                    .all(|(theirs, ours)| *theirs == ours || is_zero(*theirs) && ours == ZERO_BYTE)
+            };
+            if is_equivalent(shifted_down) {
                 return if by == 0 { a } else { self.add_op(VectorOp::Shr(a, by as u8 * 8)) };
             }
-            if same(up) {
+            if is_equivalent(shifted_up) {
                 return self.add_op(VectorOp::Shl(a, by as u8 * 8));
             }
         }
-        if (0..8).all(|at| pattern[at] == ZERO_BYTE || usize::from(pattern[at]) == at) {
-            let mask = self.constant(byte_mask(|at| pattern[at] != ZERO_BYTE));
+        if (0..8).all(|byte| pattern[byte] == ZERO_BYTE || usize::from(pattern[byte]) == byte) {
+            let mask = self.constant(byte_mask(|byte| pattern[byte] != ZERO_BYTE));
             return self.add_op(VectorOp::And(a, mask));
         }
         self.add_op(VectorOp::Bytes(a, pattern))

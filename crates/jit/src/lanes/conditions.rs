@@ -39,7 +39,9 @@ impl InstSelector {
         Some(condition)
     }
 
-    /// Returns the condition of a comparison, or its negation.
+    /// Returns the condition of a comparison, or its negation if `inverted`. `None` for another
+    /// operation. A comparison with 0, or of masked bits, becomes a bit test, which needs no
+    /// constant.
     pub(super) fn condition(&mut self, id: OpId, inverted: bool) -> Option<MaskCondition> {
         let (cond, a, b) = match *self.op(id) {
             VectorOp::Compare(cond, a, b) => (cond, a, b),
@@ -47,23 +49,24 @@ impl InstSelector {
         };
         let (mut number, signed) = predicate_number(cond);
         if inverted {
+            // Predicates are numbered so that bit 2 negates.
             number ^= 4;
         }
-        let swap = self.constant(a).is_some() && self.constant(b).is_none();
-        let (a, b) = if swap { (b, a) } else { (a, b) };
-        let number = if swap { swapped_predicate(number) } else { number };
+        let is_swapped = self.constant(a).is_some() && self.constant(b).is_none();
+        let (a, b) = if is_swapped { (b, a) } else { (a, b) };
+        let number = if is_swapped { swapped_predicate(number) } else { number };
         if number & 3 != 0 {
             return Some(MaskCondition::Compare(number, signed, a, b));
         }
-        let wanted = self.constant(b);
+        let constant = self.constant(b);
         if let VectorOp::And(x, y) = *self.op(a)
             && self.has_single_use(a)
-            && let Some(none) = self.tests_common_bits(number == 0, wanted, [x, y])
+            && let Some(is_negated) = self.tests_common_bits(number == 0, constant, [x, y])
         {
             self.mark_fused(a);
-            return Some(MaskCondition::Test(none, x, y));
+            return Some(MaskCondition::Test(is_negated, x, y));
         }
-        match wanted {
+        match constant {
             Some(0) => Some(MaskCondition::Test(number == 0, a, a)),
             _ => Some(MaskCondition::Compare(number, signed, a, b)),
         }

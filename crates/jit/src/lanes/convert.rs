@@ -116,18 +116,18 @@ pub fn vectorize_stage(
     layout: &VectorLayout,
     stage: usize,
 ) -> Result<VectorCode, NotVectorizable> {
-    let place = layout.stages[stage].as_ref().ok_or(NotVectorizable::NoPath)?;
-    let pointers = place.columns.first().ok_or(NotVectorizable::NoPath)?.list;
+    let queue = layout.stages[stage].as_ref().ok_or(NotVectorizable::NoPath)?;
+    let pointers = queue.columns.first().ok_or(NotVectorizable::NoPath)?.list;
     let mut b = VectorBuilder::default();
     let mask = b.active_lanes();
     let start = c.plan.stages[stage].start;
     let packets = PacketAccess { pointers, bytes: layout.packet_bytes };
-    let mut converting = Vectorizer {
+    let mut vectorizer = Vectorizer {
         c,
         func,
         annotations,
         layout,
-        place,
+        place: queue,
         stage,
         start,
         packets,
@@ -139,8 +139,8 @@ pub fn vectorize_stage(
         later: Vec::new(),
         ends: Vec::new(),
     };
-    converting.convert_blocks()?;
-    converting.emit_path_ends()
+    vectorizer.convert_blocks()?;
+    vectorizer.emit_path_ends()
 }
 
 /// Returns the frame contents besides the header: words of slots and values, by offset.
@@ -157,26 +157,27 @@ fn frame_words(c: &CodegenContext<'_>) -> BTreeMap<u32, u32> {
 }
 
 impl Vectorizer<'_> {
-    /// Returns the blocks in topological order.
+    /// Returns the blocks in topological order: the reverse postorder of a depth-first search.
+    /// Stops at the end of the packet and off the hot path. A loop is an error.
     fn block_order(&self) -> Result<Vec<cl::Block>, NotVectorizable> {
-        let (mut done, mut open) = (HashSet::new(), HashSet::new());
+        let (mut done, mut on_path) = (HashSet::new(), HashSet::new());
         let mut order = Vec::new();
         let mut work = vec![(self.annotations.body, false)];
-        while let Some((block, again)) = work.pop() {
-            if again {
-                open.remove(&block);
+        while let Some((block, is_finished)) = work.pop() {
+            if is_finished {
+                on_path.remove(&block);
                 done.insert(block);
                 order.push(block);
                 continue;
             }
-            if done.contains(&block) || !open.insert(block) {
+            if done.contains(&block) || !on_path.insert(block) {
                 continue;
             }
             work.push((block, true));
-            let ends =
+            let is_end =
                 |next: &cl::Block| *next == self.annotations.next || self.annotations.off_hot_path.contains(next);
-            for next in self.successors(block).into_iter().filter(|next| !ends(next)) {
-                if open.contains(&next) {
+            for next in self.successors(block).into_iter().filter(|next| !is_end(next)) {
+                if on_path.contains(&next) {
                     return Err(NotVectorizable::Loop);
                 }
                 work.push((next, false));
@@ -197,6 +198,8 @@ impl Vectorizer<'_> {
         calls.iter().map(|call| call.block(&self.func.dfg.value_lists)).collect()
     }
 
+    /// Converts all blocks in order. A block's code runs for the lanes of its incoming edges, which
+    /// are joined before it.
     fn convert_blocks(&mut self) -> Result<(), NotVectorizable> {
         let order = self.block_order()?;
         self.values.insert(self.annotations.context, LaneValue::Context(0));
@@ -205,15 +208,15 @@ impl Vectorizer<'_> {
             if self.start == StageEntry::Begin { LaneValue::Frame(0) } else { LaneValue::Place(0) },
         );
         let mut edges: HashMap<cl::Block, IncomingEdges> = HashMap::new();
-        let all = self.mask;
-        edges.insert(self.annotations.body, vec![(all, LaneState::default(), Vec::new())]);
+        let all_lanes = self.mask;
+        edges.insert(self.annotations.body, vec![(all_lanes, LaneState::default(), Vec::new())]);
         for block in order {
             let Some(incoming) = edges.remove(&block) else { continue };
             if !self.join_edges(block, incoming) {
                 continue;
             }
-            if let Some(leave) = self.convert_block(block) {
-                self.convert_branch(block, leave, &mut edges);
+            if let Some(exit) = self.convert_block(block) {
+                self.convert_branch(block, exit, &mut edges);
             }
         }
         Ok(())
@@ -254,10 +257,11 @@ impl Vectorizer<'_> {
         }
     }
 
-    /// Converts the instructions of a block. Returns the exit to another stage, if there is one;
-    /// `None` if the lanes diverge here.
+    /// Converts the instructions of a block, except for its branch. Returns the exit to another
+    /// stage, if there is one; `None` if the lanes diverge here, because an instruction has no
+    /// vector code.
     fn convert_block(&mut self, block: cl::Block) -> Option<Option<StageExit>> {
-        let mut leave = None;
+        let mut exit = None;
         let last = self.last_inst(block);
         let insts: Vec<cl::Inst> = self.func.layout.block_insts(block).filter(|inst| Some(*inst) != last).collect();
         for inst in insts {
@@ -265,7 +269,7 @@ impl Vectorizer<'_> {
                 Some(InstRole::Part) => {}
                 Some(InstRole::Leave { stage, keys, together }) => {
                     self.layout.stages.get(*stage)?.as_ref()?;
-                    leave = Some((*stage, self.value_vectors(keys)?, self.value_vectors(together)?));
+                    exit = Some((*stage, self.value_vectors(keys)?, self.value_vectors(together)?));
                 }
                 Some(InstRole::Tally { cell, hit, more }) => self.defer_stats(*cell, *hit, *more)?,
                 Some(InstRole::Count { counter, bytes }) => {
@@ -276,7 +280,7 @@ impl Vectorizer<'_> {
                 Some(InstRole::Value(_)) | None => self.convert_inst(inst)?,
             }
         }
-        Some(leave)
+        Some(exit)
     }
 
     fn value_vectors(&mut self, values: &[cl::Value]) -> Option<Vec<OpId>> {
@@ -300,44 +304,48 @@ impl Vectorizer<'_> {
 
     // ---- edges ----
 
+    /// Converts the branch at a block's end to masks of the lanes on each edge. Lanes without an
+    /// edge diverge. `exit` is the exit to another stage that the block takes.
     fn convert_branch(
         &mut self,
         block: cl::Block,
-        leave: Option<StageExit>,
+        exit: Option<StageExit>,
         edges: &mut HashMap<cl::Block, IncomingEdges>,
     ) {
         let Some(last) = self.last_inst(block) else { return };
         let dfg = &self.func.dfg;
         match &dfg.insts[last] {
-            InstructionData::Jump { destination, .. } => self.add_edge(self.mask, *destination, leave, edges),
+            InstructionData::Jump { destination, .. } => self.add_edge(self.mask, *destination, exit, edges),
             InstructionData::Brif { arg, blocks, .. } => {
                 let Some(cond) = self.nonzero_lanes(self.lane_value(*arg)) else { return };
                 let (yes, no) = (self.b.mask_and(self.mask, cond), self.b.mask_and_not(self.mask, cond));
-                self.add_edge(yes, blocks[0], leave.clone(), edges);
-                self.add_edge(no, blocks[1], leave, edges);
+                self.add_edge(yes, blocks[0], exit.clone(), edges);
+                self.add_edge(no, blocks[1], exit, edges);
             }
             InstructionData::BranchTable { arg, table, .. } => {
                 let Some(number) = self.value_vector(*arg) else { return };
                 let table = &dfg.jump_tables[*table];
-                let mut rest = self.mask;
-                for (at, call) in table.as_slice().iter().enumerate() {
-                    let at = self.b.constant(at as u64);
-                    let same = self.b.compare(crate::lanes::ir::LaneCompare::Equal, number, at);
-                    let mask = self.b.mask_and(self.mask, same);
-                    rest = self.b.mask_and_not(rest, same);
-                    self.add_edge(mask, *call, leave.clone(), edges);
+                let mut remaining = self.mask;
+                for (index, call) in table.as_slice().iter().enumerate() {
+                    let index = self.b.constant(index as u64);
+                    let is_case = self.b.compare(crate::lanes::ir::LaneCompare::Equal, number, index);
+                    let mask = self.b.mask_and(self.mask, is_case);
+                    remaining = self.b.mask_and_not(remaining, is_case);
+                    self.add_edge(mask, *call, exit.clone(), edges);
                 }
-                self.add_edge(rest, table.default_block(), leave, edges);
+                self.add_edge(remaining, table.default_block(), exit, edges);
             }
             _ => {}
         }
     }
 
+    /// Adds an edge with the lanes in `mask`, or the end of a path. An edge without lanes, or off
+    /// the hot path, adds nothing: its lanes diverge.
     fn add_edge(
         &mut self,
         mask: OpId,
         call: cl::BlockCall,
-        leave: Option<StageExit>,
+        exit: Option<StageExit>,
         edges: &mut HashMap<cl::Block, IncomingEdges>,
     ) {
         if self.b.is_empty_mask(mask) {
@@ -350,14 +358,14 @@ impl Vectorizer<'_> {
         if block == self.annotations.next {
             let has_verdict = self.state.frame.contains_key(&(offset_of!(FrameHeader, destination) as u32));
             // Headers that are not in place are assembled by the engine from the packet's frame.
-            let apart = [
+            let needs_assembly = [
                 offset_of!(FrameHeader, output_start),
                 offset_of!(FrameHeader, emitted_count),
                 offset_of!(FrameHeader, truncate),
             ];
-            let apart = apart.iter().any(|at| self.state.frame.contains_key(&(*at as u32)));
-            if leave.is_some() || has_verdict && !apart {
-                self.ends.push(PathEnd { mask, state: self.state.clone(), leave });
+            let needs_assembly = needs_assembly.iter().any(|at| self.state.frame.contains_key(&(*at as u32)));
+            if exit.is_some() || has_verdict && !needs_assembly {
+                self.ends.push(PathEnd { mask, state: self.state.clone(), leave: exit });
             }
             return;
         }

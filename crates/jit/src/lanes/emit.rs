@@ -26,9 +26,9 @@ pub fn supported() -> bool {
 pub fn emit(code: &VectorCode) -> Result<Vec<u8>, VectorEmitError> {
     verify(code).map_err(VectorEmitError::Form)?;
     let select::SelectedCode { ops, steps, rematerializable } = select::select_insts(code);
-    let (before, steps) = select::hoist_invariants(&ops, steps, &rematerializable);
-    let turns_from = before.len();
-    let steps = [before, steps].concat();
+    let (invariants, steps) = select::hoist_invariants(&ops, steps, &rematerializable);
+    let loop_start = invariants.len();
+    let steps = [invariants, steps].concat();
     let mut uses = vec![Vec::new(); ops.len()];
     for (number, step) in steps.iter().enumerate() {
         for id in select::inst_operands(&ops, step) {
@@ -36,31 +36,33 @@ pub fn emit(code: &VectorCode) -> Result<Vec<u8>, VectorEmitError> {
         }
     }
     let kinds = ops.iter().map(|op| if op.is_mask() { RegClass::Mask } else { RegClass::Vector }).collect();
-    let places = RegisterAllocation::new(uses, rematerializable.clone(), kinds);
+    let registers = RegisterAllocation::new(uses, rematerializable.clone(), kinds);
     let mut emitter = Emitter {
         ops,
         rematerializable,
         asm: Assembler::default(),
-        places,
+        places: registers,
         step: 0,
         taken: Vec::new(),
         scratch: 0,
         fixed: false,
     };
-    let turn = emitter.asm.label();
+    let loop_label = emitter.asm.label();
     for (number, step) in steps.iter().enumerate() {
-        if number == turns_from {
+        if number == loop_start {
             emitter.start_loop()?;
-            emitter.asm.bind(turn);
+            emitter.asm.bind(loop_label);
         }
         emitter.step = number as u32;
         emitter.taken = select::inst_operands(&emitter.ops, step);
         emitter.emit_inst(step)?;
     }
     let mut asm = emitter.asm;
+    // Loop end: the next eight packets, until `COUNT` is reached.
     asm.with_number(X86::Add_rm64_imm8, AT, LANES as i32)?;
     asm.emit(X86::Cmp_r64_rm64, &[AsmOperand::Reg(AT), AsmOperand::Reg(COUNT)]);
-    asm.emit_jump(X86::Jb_rel32_64, turn)?;
+    asm.emit_jump(X86::Jb_rel32_64, loop_label)?;
+    // Epilogue, without which legacy SSE code after it would be slow.
     asm.emit(X86::VEX_Vzeroupper, &[]);
     asm.emit(X86::Mov_r64_rm64, &[AsmOperand::Reg(Register::RSP), AsmOperand::Reg(Register::RBP)]);
     asm.emit(X86::Pop_r64, &[AsmOperand::Reg(Register::RBP)]);
@@ -117,6 +119,8 @@ impl Emitter {
         Ok(())
     }
 
+    /// Emits one operation that selection left as it is. Operations with one machine instruction
+    /// are selected before (`SelectedInst`); any other is an error of the selector.
     fn emit_op(&mut self, id: OpId) -> Result<(), VectorEmitError> {
         match self.ops[id.0 as usize].clone() {
             VectorOp::Bytes(a, from) => self.emit_bytes(id, a, from),
@@ -134,8 +138,8 @@ impl Emitter {
             VectorOp::Active => self.emit_active(id),
             VectorOp::Not(a) => {
                 let a = self.mask_register(a)?;
-                let made = self.result_register(id)?;
-                self.asm.emit(X86::VEX_Knotb_kr_kr, &[kreg(made), kreg(a)]);
+                let result = self.result_register(id)?;
+                self.asm.emit(X86::VEX_Knotb_kr_kr, &[kreg(result), kreg(a)]);
                 Ok(())
             }
             VectorOp::Append { count, mask, columns, keys } => self.emit_append(count, mask, &columns, &keys),
@@ -241,7 +245,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// Rematerialises a value without operands.
+    /// Makes the value of an operation without operands in `register`, as often as it is needed,
+    /// which costs less than keeping it in a register.
     fn rematerialize(&mut self, register: u8, id: OpId) -> Result<(), VectorEmitError> {
         let to = zmm(register);
         match self.ops[id.0 as usize] {
@@ -250,8 +255,8 @@ impl Emitter {
                 let word = AsmOperand::Mem(self.asm.pool_word(value));
                 self.asm.emit(X86::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, &[to, word]);
             }
-            VectorOp::ContextWord(at) => {
-                let word = AsmOperand::Mem(Mem::at(CONTEXT, at));
+            VectorOp::ContextWord(offset) => {
+                let word = AsmOperand::Mem(Mem::at(CONTEXT, offset));
                 self.asm.emit(X86::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, &[to, word]);
             }
             VectorOp::Column(list) => {
@@ -262,9 +267,9 @@ impl Emitter {
                 self.asm.emit(X86::EVEX_Vpbroadcastq_zmm_k1z_r64, &[to, AsmOperand::Reg(AT)]);
                 self.asm.emit(X86::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[to, to, lanes]);
             }
-            VectorOp::Certain(all) => {
+            VectorOp::Certain(is_all) => {
                 let to = kreg(register);
-                let code = if all { X86::VEX_Kxnorb_kr_kr_kr } else { X86::VEX_Kxorb_kr_kr_kr };
+                let code = if is_all { X86::VEX_Kxnorb_kr_kr_kr } else { X86::VEX_Kxorb_kr_kr_kr };
                 self.asm.emit(code, &[to, to, to]);
             }
             _ => return Err(VectorEmitError::Missing(id)),
@@ -285,7 +290,7 @@ impl Emitter {
             self.places.pin(RegClass::Vector, register);
             return Ok(zmm(register));
         }
-        let once = self.places.is_last_use(id, self.step) || !self.places.has_free_register(RegClass::Vector);
+        let is_used_once = self.places.is_last_use(id, self.step) || !self.places.has_free_register(RegClass::Vector);
         let memory = match (self.ops[id.0 as usize].clone(), self.places.slot(id)) {
             (VectorOp::Const(value), _) => return Ok(AsmOperand::Mem(self.asm.pool_word(value).in_all_lanes())),
             (_, Some(slot)) => Some(slot_operand(RegClass::Vector, slot)),
@@ -296,7 +301,7 @@ impl Emitter {
             _ => None,
         };
         match memory {
-            Some(memory) if once => Ok(AsmOperand::Mem(memory)),
+            Some(memory) if is_used_once => Ok(AsmOperand::Mem(memory)),
             _ => Ok(zmm(self.vector_register(id)?)),
         }
     }

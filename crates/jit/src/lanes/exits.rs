@@ -18,7 +18,7 @@ impl Vectorizer<'_> {
         if ends.is_empty() {
             return Err(NotVectorizable::NoPath);
         }
-        let through = self.b.mask_union(&ends.iter().map(|end| end.mask).collect::<Vec<_>>());
+        let complete = self.b.mask_union(&ends.iter().map(|end| end.mask).collect::<Vec<_>>());
         let state = self.join_packet_writes(&ends);
         let index = match self.place.index {
             Some(list) => self.b.add_pure(VectorOp::Column(list)),
@@ -28,19 +28,19 @@ impl Vectorizer<'_> {
         for end in &ends {
             self.emit_stage_exit(end, index);
         }
-        self.emit_packet_writes(&state, through);
-        for later in std::mem::take(&mut self.later) {
-            self.emit_deferred_effect(later, through);
+        self.emit_packet_writes(&state, complete);
+        for effect in std::mem::take(&mut self.later) {
+            self.emit_deferred_effect(effect, complete);
         }
         self.emit_prefetch();
         let active = self.b.active_lanes();
-        let left = self.b.mask_and_not(active, through);
-        if !self.b.is_empty_mask(left) {
+        let diverged = self.b.mask_and_not(active, complete);
+        if !self.b.is_empty_mask(diverged) {
             let position = self.b.add_pure(VectorOp::Position);
             let (count, list) = self.layout.diverged;
             self.b.add_effect(VectorOp::Append {
                 count,
-                mask: left,
+                mask: diverged,
                 columns: vec![(list, position)],
                 keys: Vec::new(),
             });
@@ -87,34 +87,35 @@ impl Vectorizer<'_> {
         state
     }
 
-    /// Writes the verdicts of packets that finish here.
+    /// Writes the verdicts of packets that finish here: destination, and the reasons of those that
+    /// are dropped or punted. `index` is the packet's index in the chunk.
     fn emit_verdicts(&mut self, ends: &[PathEnd], index: OpId) {
-        let told: Vec<&PathEnd> = ends.iter().filter(|end| end.leave.is_none()).collect();
-        let Some(first) = told.first() else { return };
-        let mask = self.b.mask_union(&told.iter().map(|end| end.mask).collect::<Vec<_>>());
+        let finished: Vec<&PathEnd> = ends.iter().filter(|end| end.leave.is_none()).collect();
+        let Some(first) = finished.first() else { return };
+        let mask = self.b.mask_union(&finished.iter().map(|end| end.mask).collect::<Vec<_>>());
         let lists = [
             (offset_of!(FrameHeader, destination), self.layout.verdicts),
             (offset_of!(FrameHeader, drop_reason), self.layout.drop_reasons),
             (offset_of!(FrameHeader, cpu_reason), self.layout.cpu_reasons),
         ];
         let mut destination = None;
-        for (at, list) in lists {
+        for (offset, list) in lists {
             let zero = self.b.constant(0);
-            let of = |end: &PathEnd| end.state.frame.get(&(at as u32)).copied();
-            if told.iter().all(|end| of(end).is_none()) {
+            let word_at_end = |end: &PathEnd| end.state.frame.get(&(offset as u32)).copied();
+            if finished.iter().all(|end| word_at_end(end).is_none()) {
                 continue;
             }
-            let value = told[1..].iter().fold(of(first).unwrap_or(zero), |value, end| {
-                let other = of(end).unwrap_or(zero);
+            let value = finished[1..].iter().fold(word_at_end(first).unwrap_or(zero), |value, end| {
+                let other = word_at_end(end).unwrap_or(zero);
                 self.b.blend(end.mask, other, value)
             });
-            let wanted = match destination {
+            let lanes = match destination {
                 None => mask,
                 // Most packets go to a port, which needs no reason.
                 Some(destination) => self.lanes_needing_reason(destination, mask),
             };
             destination = destination.or(Some(value));
-            self.b.add_effect(VectorOp::Scatter { list, index, mask: wanted, value });
+            self.b.add_effect(VectorOp::Scatter { list, index, mask: lanes, value });
         }
     }
 
@@ -131,13 +132,14 @@ impl Vectorizer<'_> {
         self.b.mask_and(mask, either)
     }
 
-    /// Appends lanes to the queue of a stage.
+    /// Appends lanes to the queue of a stage: the index of their packet, the values that they
+    /// carry, and the keys of the lookup and of the paired lookup.
     fn emit_stage_exit(&mut self, end: &PathEnd, index: OpId) {
-        let Some((stage, keys, together)) = end.leave.clone() else { return };
+        let Some((stage, keys, paired_keys)) = end.leave.clone() else { return };
         let layout = self.layout;
-        let Some(there) = &layout.stages[stage] else { return };
-        let mut columns: Vec<(i32, OpId)> = there.index.map(|list| (list, index)).into_iter().collect();
-        for carried in &there.columns {
+        let Some(queue) = &layout.stages[stage] else { return };
+        let mut columns: Vec<(i32, OpId)> = queue.index.map(|list| (list, index)).into_iter().collect();
+        for carried in &queue.columns {
             let value = end
                 .state
                 .frame
@@ -148,15 +150,16 @@ impl Vectorizer<'_> {
             let value = value.unwrap_or_else(|| self.b.constant(0));
             columns.push((carried.list, value));
         }
-        let mut lists = vec![(there.keys.0, keys)];
-        if !together.is_empty() {
-            lists.push((there.paired_keys.0, together));
+        let mut lists = vec![(queue.keys.0, keys)];
+        if !paired_keys.is_empty() {
+            lists.push((queue.paired_keys.0, paired_keys));
         }
-        self.b.add_effect(VectorOp::Append { count: there.count, mask: end.mask, columns, keys: lists });
+        self.b.add_effect(VectorOp::Append { count: queue.count, mask: end.mask, columns, keys: lists });
     }
 
-    /// Writes the changed bytes of packets.
-    fn emit_packet_writes(&mut self, state: &LaneState, through: OpId) {
+    /// Writes the changed bytes of packets, in lines of `LINE` bytes. `complete` are the lanes that
+    /// complete; packets of other lanes stay unchanged, because they start again in scalar code.
+    fn emit_packet_writes(&mut self, state: &LaneState, complete: OpId) {
         use crate::lanes::state::LINE;
         let words = LINE / 8;
         let lines: BTreeSet<u32> = state.packet.keys().map(|word| word / words).collect();
@@ -165,24 +168,24 @@ impl Vectorizer<'_> {
         }
         // Unused lanes point to dummy memory.
         let mut pointers = self.b.add_pure(VectorOp::Column(self.packets.pointers));
-        if through != self.b.active_lanes() {
-            let nowhere = self.b.add_pure(VectorOp::ContextWord(self.layout.dummy_memory));
-            pointers = self.b.blend(through, pointers, nowhere);
+        if complete != self.b.active_lanes() {
+            let dummy = self.b.add_pure(VectorOp::ContextWord(self.layout.dummy_memory));
+            pointers = self.b.blend(complete, pointers, dummy);
         }
         for line in lines {
             let mut bytes = 0u64;
             let zero = self.b.constant(0);
-            let mut all = vec![zero; words as usize];
+            let mut line_words = vec![zero; words as usize];
             for word in 0..words {
-                let number = line * words + word;
-                let Some(written) = state.packet.get(&number) else { continue };
+                let packet_word = line * words + word;
+                let Some(written) = state.packet.get(&packet_word) else { continue };
                 // Unchanged bytes may be written too if they are known, because whole words are
                 // faster than some of their bytes.
-                let known = (self.packets.bytes - 8 * number).min(8);
-                bytes |= (u64::from(written.bytes) | low_bits(known)) << (word * 8);
-                all[word as usize] = self.packets.current_word(&mut self.b, state, number);
+                let known_bytes = (self.packets.bytes - 8 * packet_word).min(8);
+                bytes |= (u64::from(written.bytes) | low_bits(known_bytes)) << (word * 8);
+                line_words[word as usize] = self.packets.current_word(&mut self.b, state, packet_word);
             }
-            self.b.add_effect(VectorOp::Write { pointers, offset: (line * LINE) as i32, bytes, words: all });
+            self.b.add_effect(VectorOp::Write { pointers, offset: (line * LINE) as i32, bytes, words: line_words });
         }
     }
 

@@ -62,30 +62,31 @@ impl Vectorizer<'_> {
 
     // ---- conversions ----
 
-    /// Converts a value to a vector.
+    /// Converts a value to a vector. Returns `None` for an address that is only known relative to a
+    /// memory that lanes do not share, and for an unknown value.
     pub(super) fn vector_of(&mut self, val: LaneValue) -> Option<OpId> {
         match val {
             LaneValue::Vector(id) => Some(id),
             LaneValue::Mask(mask) => Some(self.b.mask_to_vector(mask)),
-            LaneValue::Packet(at) => {
+            LaneValue::Packet(offset) => {
                 let data = self.b.add_pure(VectorOp::Column(self.packets.pointers));
-                let at = self.b.constant(at as u64);
-                Some(self.b.sum(data, at))
+                let offset = self.b.constant(offset as u64);
+                Some(self.b.sum(data, offset))
             }
-            LaneValue::Pointed(place, more) => {
-                let address = self.b.add_pure(VectorOp::ContextWord(place));
-                let more = self.b.constant(more as u64);
-                Some(self.b.sum(address, more))
+            LaneValue::Pointed(pointer, offset) => {
+                let address = self.b.add_pure(VectorOp::ContextWord(pointer));
+                let offset = self.b.constant(offset as u64);
+                Some(self.b.sum(address, offset))
             }
-            LaneValue::Found(looked) => {
-                let (hit, value) = (self.hit_lanes(looked), self.b.add_pure(VectorOp::Column(looked.list)));
-                let none = self.b.constant(0);
-                Some(self.b.blend(hit, value, none))
+            LaneValue::Found(lookup) => {
+                let (hit, value) = (self.hit_lanes(lookup), self.b.add_pure(VectorOp::Column(lookup.list)));
+                let zero = self.b.constant(0);
+                Some(self.b.blend(hit, value, zero))
             }
-            LaneValue::Value(looked, at) => {
-                let value = self.b.add_pure(VectorOp::Column(looked.list));
-                let at = self.b.constant(at as u64);
-                Some(self.b.sum(value, at))
+            LaneValue::Value(lookup, offset) => {
+                let value = self.b.add_pure(VectorOp::Column(lookup.list));
+                let offset = self.b.constant(offset as u64);
+                Some(self.b.sum(value, offset))
             }
             LaneValue::Frame(_) | LaneValue::Place(_) | LaneValue::Context(_) | LaneValue::Unknown => None,
         }
@@ -138,6 +139,7 @@ impl Vectorizer<'_> {
         self.func.dfg.value_type(value).bits()
     }
 
+    /// Converts an instruction without effects. Returns `None` if vector code has no counterpart.
     fn convert_computation(&mut self, inst: cl::Inst, data: &InstructionData) -> Option<LaneValue> {
         let result = *self.func.dfg.inst_results(inst).first()?;
         let bits = self.bit_width(result);
@@ -152,10 +154,12 @@ impl Vectorizer<'_> {
                 let (cond, yes, no) =
                     (self.nonzero_lanes(self.lane_value(cond))?, self.lane_value(yes), self.lane_value(no));
                 match yes {
-                    LaneValue::Found(looked)
-                        if no == LaneValue::Pointed(looked.default, 0) && cond == self.hit_lanes(looked) =>
+                    // A lookup that yields the default value on a miss: vector lists contain it
+                    // already.
+                    LaneValue::Found(lookup)
+                        if no == LaneValue::Pointed(lookup.default, 0) && cond == self.hit_lanes(lookup) =>
                     {
-                        Some(LaneValue::Value(looked, 0))
+                        Some(LaneValue::Value(lookup, 0))
                     }
                     _ => Some(self.select_lane_value(cond, yes, no)),
                 }
@@ -184,6 +188,8 @@ impl Vectorizer<'_> {
         Some(LaneValue::Vector(made))
     }
 
+    /// Converts an operation on two numbers of `bits` bits. Lanes have 64 bits; those above `bits`
+    /// are 0 in each vector, so the result is masked. Returns `None` for an unsupported operation.
     fn convert_binary(&mut self, opcode: Opcode, a: cl::Value, b: cl::Value, bits: u32) -> Option<LaneValue> {
         let (x, y) = (self.lane_value(a), self.lane_value(b));
         if let Some(val) = self.convert_mask_logic(opcode, x, y) {
@@ -195,7 +201,7 @@ impl Vectorizer<'_> {
         let (x, y) = (self.vector_of(x)?, self.vector_of(y)?);
         let ones = self.b.constant(low_bits(bits));
         let amount = self.b.constant_of(y).map(|by| (by & u64::from(bits - 1)) as u32);
-        let made = match (opcode, amount) {
+        let result = match (opcode, amount) {
             (Opcode::Band, _) => self.b.and(x, y),
             (Opcode::Bor, _) => self.b.or(x, y),
             (Opcode::Bxor, _) => self.b.xor(x, y),
@@ -212,8 +218,8 @@ impl Vectorizer<'_> {
                 self.b.or(up, down)
             }
             (Opcode::Ishl | Opcode::Ushr, None) if bits == 64 => {
-                let most = self.b.constant(63);
-                let by = self.b.and(y, most);
+                let shift_mask = self.b.constant(63);
+                let by = self.b.and(y, shift_mask);
                 self.b.add_pure(if opcode == Opcode::Ishl { VectorOp::ShlBy(x, by) } else { VectorOp::ShrBy(x, by) })
             }
             (Opcode::Umin, _) => {
@@ -223,15 +229,16 @@ impl Vectorizer<'_> {
             _ => return None,
         };
         // The mask folds away if no higher bits are possible.
-        Some(LaneValue::Vector(self.b.and(made, ones)))
+        Some(LaneValue::Vector(self.b.and(result, ones)))
     }
 
-    /// Converts a logic operation on bools.
+    /// Converts a logic operation on bools, of which one is a mask and the other a mask or a
+    /// constant. Returns `None` for other operands.
     fn convert_mask_logic(&mut self, opcode: Opcode, x: LaneValue, y: LaneValue) -> Option<LaneValue> {
         if !matches!(opcode, Opcode::Band | Opcode::Bor | Opcode::Bxor) {
             return None;
         }
-        let mask = |this: &mut Self, val: LaneValue| match val {
+        let to_mask = |this: &mut Self, val: LaneValue| match val {
             LaneValue::Mask(mask) => Some(mask),
             LaneValue::Vector(id) => match this.b.constant_of(id) {
                 Some(bit @ 0..=1) => Some(this.b.constant_mask(bit == 1)),
@@ -242,7 +249,7 @@ impl Vectorizer<'_> {
         if !matches!(x, LaneValue::Mask(_)) && !matches!(y, LaneValue::Mask(_)) {
             return None;
         }
-        let (x, y) = (mask(self, x)?, mask(self, y)?);
+        let (x, y) = (to_mask(self, x)?, to_mask(self, y)?);
         Some(LaneValue::Mask(match opcode {
             Opcode::Band => self.b.mask_and(x, y),
             Opcode::Bor => self.b.mask_or(x, y),
@@ -268,9 +275,11 @@ impl Vectorizer<'_> {
             )
         };
         match opcode {
-            Opcode::Iadd if is_address(x) => constant(y).map(|more| self.add_offset(x, more as i64)),
-            Opcode::Iadd if is_address(y) => constant(x).map(|more| self.add_offset(y, more as i64)),
-            Opcode::Isub if is_address(x) => constant(y).map(|less| self.add_offset(x, (less as i64).wrapping_neg())),
+            Opcode::Iadd if is_address(x) => constant(y).map(|addend| self.add_offset(x, addend as i64)),
+            Opcode::Iadd if is_address(y) => constant(x).map(|addend| self.add_offset(y, addend as i64)),
+            Opcode::Isub if is_address(x) => {
+                constant(y).map(|subtrahend| self.add_offset(x, (subtrahend as i64).wrapping_neg()))
+            }
             _ => None,
         }
     }
@@ -311,16 +320,18 @@ impl Vectorizer<'_> {
         self.b.add_pure(VectorOp::Carryless(multiple, crc.polynomial, true))
     }
 
+    /// Converts a comparison. One of a lookup's result with 0 becomes the lanes with a hit. Returns
+    /// `None` for a signed comparison of fewer than 64 bits, because lanes are zero-extended.
     fn convert_compare(&mut self, cond: IntCC, a: cl::Value, b: cl::Value) -> Option<LaneValue> {
         let bits = self.bit_width(a);
-        if let (LaneValue::Found(looked), LaneValue::Vector(zero)) = (self.lane_value(a), self.lane_value(b))
+        if let (LaneValue::Found(lookup), LaneValue::Vector(zero)) = (self.lane_value(a), self.lane_value(b))
             && self.b.constant_of(zero) == Some(0)
             && cond == IntCC::NotEqual
         {
-            return Some(LaneValue::Mask(self.hit_lanes(looked)));
+            return Some(LaneValue::Mask(self.hit_lanes(lookup)));
         }
         let (a, b) = (self.value_vector(a)?, self.value_vector(b)?);
-        let (cond, turned) = match cond {
+        let (cond, is_swapped) = match cond {
             IntCC::Equal => (LaneCompare::Equal, false),
             IntCC::NotEqual => (LaneCompare::NotEqual, false),
             IntCC::UnsignedLessThan => (LaneCompare::Less, false),
@@ -333,7 +344,7 @@ impl Vectorizer<'_> {
             IntCC::SignedGreaterThan => (LaneCompare::SignedLess, true),
             IntCC::SignedGreaterThanOrEqual => (LaneCompare::SignedLessOrEqual, true),
         };
-        let (a, b) = if turned { (b, a) } else { (a, b) };
+        let (a, b) = if is_swapped { (b, a) } else { (a, b) };
         Some(LaneValue::Mask(self.b.compare(cond, a, b)))
     }
 }

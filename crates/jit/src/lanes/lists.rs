@@ -18,6 +18,7 @@ impl Emitter {
     ///
     /// Compressing a vector costs two permutations. Therefore only the lane numbers are compressed,
     /// and each value is permuted by them.
+    /// `count` is the offset of the lists' length; see [`VectorOp::Append`].
     pub(super) fn emit_append(
         &mut self,
         count: i32,
@@ -26,15 +27,16 @@ impl Emitter {
         keys: &[(i32, Vec<OpId>)],
     ) -> Result<(), VectorEmitError> {
         let mask = self.mask_register(mask)?;
-        let most = keys.iter().map(|(_, words)| words.len()).max().unwrap_or(0);
-        self.begin_fixed(match most {
+        let max_key_words = keys.iter().map(|(_, words)| words.len()).max().unwrap_or(0);
+        // Vector registers that appending the longest keys takes, in addition to the order.
+        self.begin_fixed(match max_key_words {
             0 | 1 => 2,
             2 => 4,
             _ => 12,
         })?;
-        let nobody = self.asm.label();
+        let skip = self.asm.label();
         self.asm.emit(X86::VEX_Kortestb_kr_kr, &[kreg(mask), kreg(mask)]);
-        self.asm.emit_jump(X86::Je_rel32_64, nobody)?;
+        self.asm.emit_jump(X86::Je_rel32_64, skip)?;
         let length = AsmOperand::Mem(Mem::at(CONTEXT, count));
         self.asm.emit(X86::Mov_r64_rm64, &[AsmOperand::Reg(LENGTH), length]);
         let order = self.claim_register(RegClass::Vector)?;
@@ -50,49 +52,55 @@ impl Emitter {
             self.append_words(order, *list, words)?;
         }
         self.release_vectors(&[order]);
-        let many = AsmOperand::Reg(low_32_bits(WORDS_LENGTH));
-        self.asm.emit(X86::VEX_Kmovb_r32_kr, &[many, kreg(mask)]);
-        self.asm.emit(X86::Popcnt_r32_rm32, &[many, many]);
+        let lane_count = AsmOperand::Reg(low_32_bits(WORDS_LENGTH));
+        self.asm.emit(X86::VEX_Kmovb_r32_kr, &[lane_count, kreg(mask)]);
+        self.asm.emit(X86::Popcnt_r32_rm32, &[lane_count, lane_count]);
         self.asm.emit(X86::Add_r64_rm64, &[AsmOperand::Reg(LENGTH), AsmOperand::Reg(WORDS_LENGTH)]);
         self.asm.emit(X86::Mov_rm64_r64, &[length, AsmOperand::Reg(LENGTH)]);
-        self.asm.bind(nobody);
+        self.asm.bind(skip);
         self.end_fixed();
         self.end_step();
         Ok(())
     }
 
+    /// Emits stores of the selected lanes to the end of a list with `words` per packet. `order` is
+    /// a vector with the numbers of the selected lanes first. Lanes after them are overwritten
+    /// later.
     fn append_words(&mut self, order: u8, list: i32, words: &[OpId]) -> Result<(), VectorEmitError> {
         let store = X86::EVEX_Vmovdqu64_zmmm512_k1z_zmm;
-        let behind = |index| Mem { base: CONTEXT, index, scale: 8, offset: list, broadcast: false };
+        let list_end = |index| Mem { base: CONTEXT, index, scale: 8, offset: list, broadcast: false };
         match words {
             [] => {}
             [word] => {
                 let word = self.permute_to_order(order, *word)?;
-                self.asm.emit(store, &[AsmOperand::Mem(behind(LENGTH)), zmm(word)]);
+                self.asm.emit(store, &[AsmOperand::Mem(list_end(LENGTH)), zmm(word)]);
                 self.release_vectors(&[word]);
             }
             [first, second] => {
                 let (first, second) = (self.permute_to_order(order, *first)?, self.permute_to_order(order, *second)?);
-                let both = self.claim_register(RegClass::Vector)?;
+                let interleaved = self.claim_register(RegClass::Vector)?;
                 let double =
                     AsmOperand::Mem(Mem { base: LENGTH, index: LENGTH, scale: 1, offset: 0, broadcast: false });
                 self.asm.emit(X86::Lea_r64_m, &[AsmOperand::Reg(WORDS_LENGTH), double]);
-                for (half, turns) in IN_TURNS.into_iter().enumerate() {
-                    let turns = AsmOperand::Mem(self.asm.pool_line(turns));
-                    self.asm.emit(X86::EVEX_Vmovdqa64_zmm_k1z_zmmm512, &[zmm(both), turns]);
-                    let args = [zmm(both), zmm(first), zmm(second)];
+                for (half, interleaving) in IN_TURNS.into_iter().enumerate() {
+                    let interleaving = AsmOperand::Mem(self.asm.pool_line(interleaving));
+                    self.asm.emit(X86::EVEX_Vmovdqa64_zmm_k1z_zmmm512, &[zmm(interleaved), interleaving]);
+                    let args = [zmm(interleaved), zmm(first), zmm(second)];
                     self.asm.emit(X86::EVEX_Vpermi2q_zmm_k1z_zmm_zmmm512b64, &args);
-                    self.asm.emit(store, &[AsmOperand::Mem(behind(WORDS_LENGTH).plus(64 * half as i32)), zmm(both)]);
+                    self.asm.emit(
+                        store,
+                        &[AsmOperand::Mem(list_end(WORDS_LENGTH).plus(64 * half as i32)), zmm(interleaved)],
+                    );
                 }
-                self.release_vectors(&[first, second, both]);
+                self.release_vectors(&[first, second, interleaved]);
             }
             words => {
-                let many = words.len() as i32;
-                self.asm.with_number(X86::Mov_r32_imm32, low_32_bits(WORDS_LENGTH), many)?;
+                let word_count = words.len() as i32;
+                self.asm.with_number(X86::Mov_r32_imm32, low_32_bits(WORDS_LENGTH), word_count)?;
                 self.asm.emit(X86::Imul_r64_rm64, &[AsmOperand::Reg(WORDS_LENGTH), AsmOperand::Reg(LENGTH)]);
                 for (part, four) in words.chunks(4).enumerate() {
-                    let first = behind(WORDS_LENGTH).plus(32 * part as i32);
-                    self.append_rows(order, RowAddress::Stride(first, 8 * many), four)?;
+                    let first = list_end(WORDS_LENGTH).plus(32 * part as i32);
+                    self.append_rows(order, RowAddress::Stride(first, 8 * word_count), four)?;
                 }
             }
         }
@@ -166,6 +174,7 @@ impl Emitter {
     /// Emits a scatter, skipped if the mask is empty. Not skipped for the mask of all packets: a
     /// page that was never written may not be mapped yet, and stores without lanes to such pages
     /// take hundreds of cycles.
+    /// See [`VectorOp::Scatter`].
     pub(super) fn emit_scatter(
         &mut self,
         list: i32,
@@ -173,31 +182,31 @@ impl Emitter {
         mask: OpId,
         value: OpId,
     ) -> Result<(), VectorEmitError> {
-        let all = matches!(self.ops[mask.0 as usize], VectorOp::Active);
+        let is_for_all = matches!(self.ops[mask.0 as usize], VectorOp::Active);
         let mask = self.mask_register(mask)?;
         let value = self.vector_register(value)?;
-        let place = match self.ops[index.0 as usize] {
+        let index_register = match self.ops[index.0 as usize] {
             VectorOp::Position => None,
             _ => Some(self.vector_register(index)?),
         };
-        let nobody = self.asm.label();
+        let skip = self.asm.label();
         self.begin_fixed(0)?;
-        if !all {
+        if !is_for_all {
             self.asm.emit(X86::VEX_Kortestb_kr_kr, &[kreg(mask), kreg(mask)]);
-            self.asm.emit_jump(X86::Je_rel32_64, nobody)?;
+            self.asm.emit_jump(X86::Je_rel32_64, skip)?;
         }
-        if let Some(place) = place {
+        if let Some(index_register) = index_register {
             let copy = self.mask_copy(mask)?;
-            let index = Register::ZMM0 + u32::from(place);
-            let to = AsmOperand::Mem(Mem { base: CONTEXT, index, scale: 8, offset: list, broadcast: false });
-            self.emit_on_lanes(WriteLanes::Kept(copy), X86::EVEX_Vpscatterqq_vm64z_k1_zmm, &[to, zmm(value)]);
+            let index = Register::ZMM0 + u32::from(index_register);
+            let memory = AsmOperand::Mem(Mem { base: CONTEXT, index, scale: 8, offset: list, broadcast: false });
+            self.emit_on_lanes(WriteLanes::Kept(copy), X86::EVEX_Vpscatterqq_vm64z_k1_zmm, &[memory, zmm(value)]);
             self.places.release(RegClass::Mask, copy);
         } else {
             let store = X86::EVEX_Vmovdqu64_zmmm512_k1z_zmm;
             self.emit_on_lanes(WriteLanes::Kept(mask), store, &[AsmOperand::Mem(Mem::list(list)), zmm(value)]);
         }
-        if !all {
-            self.asm.bind(nobody);
+        if !is_for_all {
+            self.asm.bind(skip);
         }
         self.end_fixed();
         self.end_step();

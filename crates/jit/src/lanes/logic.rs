@@ -16,20 +16,20 @@ pub(super) struct LogicTree {
     pub inner: Vec<OpId>,
 }
 
-/// Returns the largest tree with this root and at most three operands. `single` returns whether an
-/// operation has a single use.
-pub(super) fn largest_tree(ops: &[VectorOp], root: OpId, single: impl Fn(OpId) -> bool) -> Option<LogicTree> {
+/// Returns the largest tree with this root and at most three operands. `has_single_use` returns
+/// whether an operation has a single use.
+pub(super) fn largest_tree(ops: &[VectorOp], root: OpId, has_single_use: impl Fn(OpId) -> bool) -> Option<LogicTree> {
     let mut inner = Vec::new();
     bitwise_operands(ops, root)?;
     loop {
         let mut frontier = Vec::new();
         visit_leaves(ops, root, root, &inner, &mut |id| frontier.push(id));
-        let more = frontier.into_iter().find(|id| {
+        let absorbable = frontier.into_iter().find(|id| {
             let mut wider = inner.clone();
             wider.push(*id);
-            single(*id) && bitwise_operands(ops, *id).is_some() && tree_leaves(ops, root, &wider).len() <= 3
+            has_single_use(*id) && bitwise_operands(ops, *id).is_some() && tree_leaves(ops, root, &wider).len() <= 3
         });
-        match more {
+        match absorbable {
             Some(id) => inner.push(id),
             None => break,
         }
@@ -95,13 +95,16 @@ fn tree_leaves(ops: &[VectorOp], root: OpId, inner: &[OpId]) -> Vec<OpId> {
     found
 }
 
+/// Returns the truth table of `id` as a function of the leaves: bit `i` is the result for the
+/// leaves' values `i`, in the order of `VPTERNLOG`. A constant that is equal to a leaf, or its
+/// complement, counts as that leaf.
 fn truth_table(ops: &[VectorOp], root: OpId, id: OpId, inner: &[OpId], leaves: &[OpId]) -> u8 {
     if id == root || inner.contains(&id) {
-        let below = |id: OpId| truth_table(ops, root, id, inner, leaves);
+        let table_of = |id: OpId| truth_table(ops, root, id, inner, leaves);
         match ops[id.0 as usize] {
-            VectorOp::And(a, b) => return below(a) & below(b),
-            VectorOp::Or(a, b) => return below(a) | below(b),
-            VectorOp::Xor(a, b) => return below(a) ^ below(b),
+            VectorOp::And(a, b) => return table_of(a) & table_of(b),
+            VectorOp::Or(a, b) => return table_of(a) | table_of(b),
+            VectorOp::Xor(a, b) => return table_of(a) ^ table_of(b),
             _ => {}
         }
     }

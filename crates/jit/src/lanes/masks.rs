@@ -26,10 +26,10 @@ impl VectorBuilder {
         self.add_op(VectorOp::Active)
     }
 
-    /// Emits a comparison.
+    /// Emits a comparison. Comparisons with a certain result become constant masks.
     pub fn compare(&mut self, cond: LaneCompare, a: OpId, b: OpId) -> OpId {
-        let equality = matches!(cond, LaneCompare::Equal | LaneCompare::NotEqual);
-        let (a, b) = if equality { self.constant_last(a, b) } else { (a, b) };
+        let is_equality = matches!(cond, LaneCompare::Equal | LaneCompare::NotEqual);
+        let (a, b) = if is_equality { self.constant_last(a, b) } else { (a, b) };
         if let (Some(a), Some(b)) = (self.constant_of(a), self.constant_of(b)) {
             return self.constant_mask(evaluate_compare(cond, a, b));
         }
@@ -40,15 +40,15 @@ impl VectorBuilder {
             ));
         }
         if let Some(b) = self.constant_of(b) {
-            let may = self.possible_bits(a);
+            let possible_bits = self.possible_bits(a);
             match cond {
-                LaneCompare::Less if max_value(may) < b => return self.constant_mask(true),
-                LaneCompare::LessOrEqual if max_value(may) <= b => return self.constant_mask(true),
-                LaneCompare::Equal if b & !may != 0 => return self.constant_mask(false),
-                LaneCompare::NotEqual if b & !may != 0 => return self.constant_mask(true),
+                LaneCompare::Less if max_value(possible_bits) < b => return self.constant_mask(true),
+                LaneCompare::LessOrEqual if max_value(possible_bits) <= b => return self.constant_mask(true),
+                LaneCompare::Equal if b & !possible_bits != 0 => return self.constant_mask(false),
+                LaneCompare::NotEqual if b & !possible_bits != 0 => return self.constant_mask(true),
                 _ => {}
             }
-            if let (true, VectorOp::Number(mask)) = (equality && b <= 1, self.op(a)) {
+            if let (true, VectorOp::Number(mask)) = (is_equality && b <= 1, self.op(a)) {
                 let mask = *mask;
                 return if (cond == LaneCompare::Equal) == (b == 1) { mask } else { self.mask_not(mask) };
             }
@@ -69,47 +69,49 @@ impl VectorBuilder {
                 VectorOp::Shr(inner, by) => (inner, number << by, bits << by),
                 VectorOp::Bytes(inner, pattern) => {
                     let (number_bytes, bits_bytes) = (number.to_le_bytes(), bits.to_le_bytes());
-                    let (mut from, mut asked) = ([0u8; 8], [0u8; 8]);
-                    for (at, byte) in pattern.iter().enumerate().filter(|(_, byte)| **byte != ZERO_BYTE) {
+                    let (mut number_by_source, mut bits_by_source) = ([0u8; 8], [0u8; 8]);
+                    for (index, byte) in pattern.iter().enumerate().filter(|(_, byte)| **byte != ZERO_BYTE) {
                         let byte = usize::from(*byte);
                         // Each byte may be used once, and zero bytes add no condition.
-                        if asked[byte] != 0 {
+                        if bits_by_source[byte] != 0 {
                             return None;
                         }
-                        (from[byte], asked[byte]) = (number_bytes[at], bits_bytes[at]);
+                        (number_by_source[byte], bits_by_source[byte]) = (number_bytes[index], bits_bytes[index]);
                     }
-                    (inner, u64::from_le_bytes(from), u64::from_le_bytes(asked))
+                    (inner, u64::from_le_bytes(number_by_source), u64::from_le_bytes(bits_by_source))
                 }
                 _ => return Some((word, bits, number)),
             };
         }
     }
 
-    /// Merges two comparisons of bits of the same word in a conjunction.
+    /// Merges two comparisons of bits of the same word in a conjunction: `a` is a conjunction or a
+    /// chain of them, which is searched from its end; `b` is the comparison to add. `None` if there
+    /// is none.
     fn merge_tests(&mut self, a: OpId, b: OpId) -> Option<OpId> {
         let (word, bits, number) = self.tested_bits(b)?;
-        let (mut row, mut rest) = (Vec::new(), a);
-        let found = loop {
-            let VectorOp::Both(before, last) = *self.op(rest) else { return None };
-            let asked = self.tested_bits(last).filter(|(other, ..)| *other == word);
-            match asked {
+        let (mut skipped, mut chain) = (Vec::new(), a);
+        let merged = loop {
+            let VectorOp::Both(before, last) = *self.op(chain) else { return None };
+            let tested = self.tested_bits(last).filter(|(other, ..)| *other == word);
+            match tested {
                 // The comparisons contradict each other.
-                Some((_, more, other)) if (number ^ other) & bits & more != 0 => {
+                Some((_, other_bits, other_number)) if (number ^ other_number) & bits & other_bits != 0 => {
                     return Some(self.constant_mask(false));
                 }
-                Some((_, more, other)) => {
-                    let (bits, number) = (self.constant(bits | more), self.constant(number | other));
-                    let asked = self.and(word, bits);
-                    break self.compare(LaneCompare::Equal, asked, number);
+                Some((_, other_bits, other_number)) => {
+                    let (bits, number) = (self.constant(bits | other_bits), self.constant(number | other_number));
+                    let tested_word = self.and(word, bits);
+                    break self.compare(LaneCompare::Equal, tested_word, number);
                 }
-                None if row.len() == ROW => return None,
-                None => row.push(last),
+                None if skipped.len() == ROW => return None,
+                None => skipped.push(last),
             }
-            rest = before;
+            chain = before;
         };
-        let VectorOp::Both(before, _) = *self.op(rest) else { return None };
-        let first = self.mask_and(before, found);
-        Some(row.into_iter().rev().fold(first, |all, mask| self.add_op(VectorOp::Both(all, mask))))
+        let VectorOp::Both(before, _) = *self.op(chain) else { return None };
+        let first = self.mask_and(before, merged);
+        Some(skipped.into_iter().rev().fold(first, |all, mask| self.add_op(VectorOp::Both(all, mask))))
     }
 
     /// Emits an intersection.

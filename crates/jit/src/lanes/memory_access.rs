@@ -14,34 +14,35 @@ use ir::{Entity, TableId};
 const WORD: u32 = 8;
 
 impl Vectorizer<'_> {
-    /// Converts a load of `bytes` bytes.
+    /// Converts a load of `bytes` bytes. Returns `None` if vector code cannot do it, for instance
+    /// for an address beyond the bytes that every packet has.
     pub(super) fn convert_load(&mut self, inst: cl::Inst, address: LaneValue, bytes: u32) -> Option<LaneValue> {
         match address {
-            LaneValue::Place(at) => self.convert_queue_load(at),
-            LaneValue::Frame(at) => self.convert_frame_load(u32::try_from(at).ok()?, bytes),
-            LaneValue::Packet(at) => {
-                let at = u32::try_from(at).ok()?;
-                let within = at + bytes <= self.packets.bytes;
-                within.then(|| LaneValue::Vector(self.packets.read_bytes(&mut self.b, &self.state, at, bytes)))
+            LaneValue::Place(offset) => self.convert_queue_load(offset),
+            LaneValue::Frame(offset) => self.convert_frame_load(u32::try_from(offset).ok()?, bytes),
+            LaneValue::Packet(offset) => {
+                let offset = u32::try_from(offset).ok()?;
+                let is_readable = offset + bytes <= self.packets.bytes;
+                is_readable.then(|| LaneValue::Vector(self.packets.read_bytes(&mut self.b, &self.state, offset, bytes)))
             }
             // Words of the worker's memory that are equal for all packets of a batch. The slots of
             // a table read as 0, because eight packets are always queued for a batched lookup: its
             // cost per packet is small.
-            LaneValue::Context(at) if self.is_slots_address(at) => Some(LaneValue::Vector(self.b.constant(0))),
-            LaneValue::Context(at) if bytes == 8 && self.is_batch_constant_address(at) => {
-                Some(LaneValue::Pointed(i32::try_from(at).ok()?, 0))
+            LaneValue::Context(offset) if self.is_slots_address(offset) => Some(LaneValue::Vector(self.b.constant(0))),
+            LaneValue::Context(offset) if bytes == 8 && self.is_batch_constant_address(offset) => {
+                Some(LaneValue::Pointed(i32::try_from(offset).ok()?, 0))
             }
-            LaneValue::Pointed(pointer, at) => {
-                let (offset, bytes) = (i32::try_from(at).ok()?, bytes as u8);
-                let known = matches!(bytes, 1 | 2 | 4 | 8);
-                known.then(|| LaneValue::Vector(self.b.add_pure(VectorOp::Pointed { pointer, offset, bytes })))
+            LaneValue::Pointed(pointer, distance) => {
+                let (offset, bytes) = (i32::try_from(distance).ok()?, bytes as u8);
+                let is_supported = matches!(bytes, 1 | 2 | 4 | 8);
+                is_supported.then(|| LaneValue::Vector(self.b.add_pure(VectorOp::Pointed { pointer, offset, bytes })))
             }
-            LaneValue::Value(looked, at) => {
-                let mark = self.annotations.roles.get(&inst);
-                let at = u32::try_from(at).ok()?;
-                match mark {
-                    Some(InstRole::Value(_)) if at + bytes <= looked.readable => {
-                        Some(LaneValue::Vector(self.load_from_rows(looked, at, bytes)))
+            LaneValue::Value(lookup, offset) => {
+                let role = self.annotations.roles.get(&inst);
+                let offset = u32::try_from(offset).ok()?;
+                match role {
+                    Some(InstRole::Value(_)) if offset + bytes <= lookup.readable => {
+                        Some(LaneValue::Vector(self.load_from_rows(lookup, offset, bytes)))
                     }
                     _ => {
                         let base = self.vector_of(address)?;
@@ -110,35 +111,39 @@ impl Vectorizer<'_> {
         (at as usize) < size_of::<FrameHeader>() || self.frame.get(&at) == Some(&bytes)
     }
 
-    fn convert_frame_load(&mut self, at: u32, bytes: u32) -> Option<LaneValue> {
-        if !self.is_in_frame(at, bytes) {
+    /// Converts a load from the frame: a value that this code has stored there, or that the packet
+    /// carries. The offset of the packet's pointer stands for the packet itself.
+    fn convert_frame_load(&mut self, offset: u32, bytes: u32) -> Option<LaneValue> {
+        if !self.is_in_frame(offset, bytes) {
             return None;
         }
-        if at == DATA_OFFSET && bytes == 8 {
+        if offset == DATA_OFFSET && bytes == 8 {
             return Some(LaneValue::Packet(0));
         }
-        if let Some(written) = self.state.frame.get(&at) {
+        if let Some(written) = self.state.frame.get(&offset) {
             return Some(LaneValue::Vector(*written));
         }
         let mask = self.b.constant(low_bits(8 * bytes));
-        let word = match carried_word(&mut self.b, self.place, at) {
+        let word = match carried_word(&mut self.b, self.place, offset) {
             Some(word) => word,
             // Words of the input hold two numbers.
             None => {
-                let word = carried_word(&mut self.b, self.place, at & !7)
-                    .filter(|_| (at as usize) < size_of::<FrameInput>())?;
-                self.b.shr(word, 8 * (at % 8))
+                let word = carried_word(&mut self.b, self.place, offset & !7)
+                    .filter(|_| (offset as usize) < size_of::<FrameInput>())?;
+                self.b.shr(word, 8 * (offset % 8))
             }
         };
         Some(LaneValue::Vector(self.b.and(word, mask)))
     }
 
+    /// Loads 4 or 8 bytes at `offset` from each lane's address. A load of 8 bytes that this code
+    /// has already done is reused, because gathers are slow.
     fn emit_gather(&mut self, base: OpId, offset: i32, bytes: u8) -> OpId {
         // The instruction adds a constant offset.
         let (base, offset) = match *self.b.op(base) {
-            VectorOp::Add(inner, more) => {
-                match self.b.constant_of(more).and_then(|more| i32::try_from(more as i64).ok()) {
-                    Some(more) => (inner, offset + more),
+            VectorOp::Add(inner, addend) => {
+                match self.b.constant_of(addend).and_then(|addend| i32::try_from(addend as i64).ok()) {
+                    Some(addend) => (inner, offset + addend),
                     None => (base, offset),
                 }
             }
@@ -170,50 +175,51 @@ impl Vectorizer<'_> {
     }
 
     /// Loads from a table's value of `len` bytes, of which eight can always be read. The address
-    /// includes the offset.
+    /// includes the offset. Returns `None` if the offset is no small number.
     fn load_from_value(&mut self, address: OpId, bytes: u32, len: u32) -> Option<LaneValue> {
-        let (base, at) = match *self.b.op(address) {
-            VectorOp::Add(inner, more) => match self.b.constant_of(more) {
-                Some(more) => (inner, u32::try_from(more).ok()?),
+        let (base, offset) = match *self.b.op(address) {
+            VectorOp::Add(inner, addend) => match self.b.constant_of(addend) {
+                Some(addend) => (inner, u32::try_from(addend).ok()?),
                 None => (address, 0),
             },
             _ => (address, 0),
         };
-        let end = at + bytes;
+        let end = offset + bytes;
         // Aligns word loads to the start of the value, or near its end to that, so that several
         // numbers share a load.
         let start = if end <= WORD {
             0
         } else {
-            let last = len.max(end) - WORD;
-            let back = last.saturating_sub(at).div_ceil(WORD) * WORD;
-            last.checked_sub(back).filter(|start| end <= start + WORD).unwrap_or(end - WORD)
+            let last_word = len.max(end) - WORD;
+            let distance = last_word.saturating_sub(offset).div_ceil(WORD) * WORD;
+            last_word.checked_sub(distance).filter(|start| end <= start + WORD).unwrap_or(end - WORD)
         };
         let word = self.emit_gather(base, start as i32, 8);
-        let shifted = self.b.shr(word, 8 * (at - start));
+        let shifted = self.b.shr(word, 8 * (offset - start));
         let mask = self.b.constant(low_bits(8 * bytes));
         Some(LaneValue::Vector(self.b.and(shifted, mask)))
     }
 
-    /// Converts a store of `bytes` bytes.
+    /// Converts a store of `bytes` bytes to the frame or the packet, which is kept as state until
+    /// the stage's end. Returns `None` for any other address.
     pub(super) fn convert_store(&mut self, address: LaneValue, value: OpId, bytes: u32) -> Option<()> {
         let mask = self.b.constant(low_bits(8 * bytes));
         match address {
-            LaneValue::Frame(at) => {
-                let at = u32::try_from(at).ok()?;
+            LaneValue::Frame(offset) => {
+                let offset = u32::try_from(offset).ok()?;
                 let value = self.b.and(value, mask);
-                if self.is_in_frame(at, bytes) {
-                    self.state.frame.insert(at, value);
+                if self.is_in_frame(offset, bytes) {
+                    self.state.frame.insert(offset, value);
                     return Some(());
                 }
                 None
             }
-            LaneValue::Packet(at) => {
-                let at = u32::try_from(at).ok()?;
-                if at + bytes > self.packets.bytes {
+            LaneValue::Packet(offset) => {
+                let offset = u32::try_from(offset).ok()?;
+                if offset + bytes > self.packets.bytes {
                     return None;
                 }
-                self.state.write_bytes(at, bytes, value);
+                self.state.write_bytes(offset, bytes, value);
                 Some(())
             }
             _ => None,

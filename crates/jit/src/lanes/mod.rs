@@ -86,19 +86,19 @@ pub fn compile_stage(
 ) -> Option<Vec<u8>> {
     let layout = c.memory.vector.as_ref()?;
     let start = c.plan.stages[stage].start;
-    let common = match start {
+    let is_on_hot_path = match start {
         StageEntry::Begin => true,
         StageEntry::Table(node, _) => c.plan.flow.starts_lookup_stage(node),
         _ => false,
     };
-    if !common {
+    if !is_on_hot_path {
         return None;
     }
-    let made = convert::vectorize_stage(c, func, annotations, layout, stage);
+    let code = convert::vectorize_stage(c, func, annotations, layout, stage);
     if std::env::var_os("TERRACE_JIT_DUMP").is_some() {
-        eprintln!("vector code of stage {stage}: {made:#?}");
+        eprintln!("vector code of stage {stage}: {code:#?}");
     }
-    machine_code(&balance::balance_masks(made.ok()?))
+    machine_code(&balance::balance_masks(code.ok()?))
 }
 
 /// Emits the machine code of vector code.

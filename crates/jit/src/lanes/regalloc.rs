@@ -185,6 +185,7 @@ impl RegisterAllocation {
     /// Ends a step that used these values. Values without a further use lose their locations,
     /// except that `kept` keeps its register as a claimed one.
     pub fn retire(&mut self, used: &[OpId], step: u32, kept: Option<OpId>) {
+        // Slots that the previous step left may be reused now.
         for bank in [&mut self.vectors, &mut self.masks] {
             bank.free_slots.append(&mut bank.left_slots);
         }
@@ -203,8 +204,8 @@ impl RegisterAllocation {
             if let Some(register) = self.registers[index].take() {
                 let holder = if kept == Some(*id) { RegisterContent::Temporary } else { RegisterContent::Free };
                 let bank = self.bank(kind);
-                let at = bank.index(register);
-                bank.holders[at] = holder;
+                let index = bank.index(register);
+                bank.holders[index] = holder;
             }
         }
         self.vectors.pinned.fill(false);

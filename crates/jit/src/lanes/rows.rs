@@ -48,15 +48,18 @@ struct RowPart {
 }
 
 impl Emitter {
+    /// Emits the loads of eight rows and their transposition: `words` are the vectors of the rows'
+    /// words that are used. A single word takes a gather; otherwise halves of rows are loaded and
+    /// shuffled.
     pub(super) fn emit_rows(&mut self, id: OpId, words: [Option<OpId>; WORDS]) -> Result<(), VectorEmitError> {
         let VectorOp::Rows { pointers, offset, bytes } = self.ops[id.0 as usize] else {
             return Err(VectorEmitError::Form(id));
         };
-        let mut wanted = (0..WORDS).filter_map(|word| Some((word, words[word]?)));
-        if let (Some((word, made)), None) = (wanted.next(), wanted.next())
+        let mut used = (0..WORDS).filter_map(|word| Some((word, words[word]?)));
+        if let (Some((word, result)), None) = (used.next(), used.next())
             && 8 * (word + 1) <= usize::from(bytes)
         {
-            return self.load_one_word(RowAddress::Pointers(Mem::list(pointers), offset + 8 * word as i32), made);
+            return self.load_one_word(RowAddress::Pointers(Mem::list(pointers), offset + 8 * word as i32), result);
         }
         let mut parts = Vec::new();
         for half in 0..2 {
@@ -65,13 +68,14 @@ impl Emitter {
             }
         }
         for [first, second] in PAIRS {
-            let place = RowAddress::Pointers(Mem::list(pointers), offset);
-            let (first, second) = (self.row_operand(place, first), self.row_operand(place, second));
+            let address = RowAddress::Pointers(Mem::list(pointers), offset);
+            let (first, second) = (self.row_operand(address, first), self.row_operand(address, second));
             for part in &mut parts {
                 let register = self.load_row_pair(part, first, second)?;
                 part.registers.push(register);
             }
         }
+        // All loads are done before the shuffles, so that the address registers are free.
         self.end_step();
         for part in parts {
             self.release_mask(part.mask);
@@ -117,11 +121,12 @@ impl Emitter {
         Ok(RowPart { half, from: from as i32, quarter, mask, registers: Vec::new() })
     }
 
-    /// Loads two rows into one register.
+    /// Loads two rows into one register: the first into its lower part, the second into its upper
+    /// part. Only accessible bytes are read, with a mask if the part has others.
     fn load_row_pair(&mut self, part: &RowPart, first: Mem, second: Mem) -> Result<u8, VectorEmitError> {
         let (first, second) = (AsmOperand::Mem(first.plus(part.from)), AsmOperand::Mem(second.plus(part.from)));
-        let to = self.claim_register(RegClass::Vector)?;
-        let (load, masked, put) = match part.quarter {
+        let both = self.claim_register(RegClass::Vector)?;
+        let (load, masked, insert) = match part.quarter {
             true => {
                 let masked = X86::EVEX_Vmovdqu8_xmm_k1z_xmmm128;
                 (X86::EVEX_Vmovdqu64_xmm_k1z_xmmm128, masked, X86::EVEX_Vinserti64x2_zmm_k1z_zmm_xmmm128_imm8)
@@ -133,18 +138,18 @@ impl Emitter {
         };
         let narrow = if part.quarter { xmm } else { ymm };
         // Position of the upper half in units of 32 or 16 bytes.
-        let behind = AsmOperand::Imm(if part.quarter { 2 } else { 1 });
+        let upper = AsmOperand::Imm(if part.quarter { 2 } else { 1 });
         let Some(mask) = part.mask else {
-            self.asm.emit(load, &[narrow(to), first]);
-            self.asm.emit(put, &[zmm(to), zmm(to), second, behind]);
-            return Ok(to);
+            self.asm.emit(load, &[narrow(both), first]);
+            self.asm.emit(insert, &[zmm(both), zmm(both), second, upper]);
+            return Ok(both);
         };
-        let other = self.claim_register(RegClass::Vector)?;
-        self.emit_on_lanes(WriteLanes::Zeroed(mask), masked, &[narrow(to), first]);
-        self.emit_on_lanes(WriteLanes::Zeroed(mask), masked, &[narrow(other), second]);
-        self.asm.emit(put, &[zmm(to), zmm(to), narrow(other), behind]);
-        self.release_vectors(&[other]);
-        Ok(to)
+        let second_row = self.claim_register(RegClass::Vector)?;
+        self.emit_on_lanes(WriteLanes::Zeroed(mask), masked, &[narrow(both), first]);
+        self.emit_on_lanes(WriteLanes::Zeroed(mask), masked, &[narrow(second_row), second]);
+        self.asm.emit(insert, &[zmm(both), zmm(both), narrow(second_row), upper]);
+        self.release_vectors(&[second_row]);
+        Ok(both)
     }
 
     /// Shuffles loaded rows to vectors of the words of half a line.
@@ -155,20 +160,20 @@ impl Emitter {
         // The words of a single quarter are at the position of the first ones of a half.
         let halves = [X86::EVEX_Vpunpcklqdq_zmm_k1z_zmm_zmmm512b64, X86::EVEX_Vpunpckhqdq_zmm_k1z_zmm_zmmm512b64];
         for (parity, code) in halves.into_iter().enumerate() {
-            let wanted: Vec<(usize, OpId)> =
+            let used: Vec<(usize, OpId)> =
                 [parity, parity + 2].into_iter().filter_map(|word| Some((word, words[word]?))).collect();
-            if wanted.is_empty() {
+            if used.is_empty() {
                 continue;
             }
             let (lower, upper) = (self.claim_register(RegClass::Vector)?, self.claim_register(RegClass::Vector)?);
             self.asm.emit(code, &[zmm(lower), zmm(a), zmm(b)]);
             self.asm.emit(code, &[zmm(upper), zmm(c), zmm(d)]);
-            for (word, id) in wanted {
-                let made = self.claim_register(RegClass::Vector)?;
+            for (word, id) in used {
+                let result = self.claim_register(RegClass::Vector)?;
                 let quarters = if word < 2 || part.quarter { EVEN } else { ODD };
-                let args = [zmm(made), zmm(lower), zmm(upper), AsmOperand::Imm(quarters)];
+                let args = [zmm(result), zmm(lower), zmm(upper), AsmOperand::Imm(quarters)];
                 self.asm.emit(X86::EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8, &args);
-                self.places.assign_register(id, made);
+                self.places.assign_register(id, result);
             }
             self.release_vectors(&[lower, upper]);
         }
@@ -204,6 +209,8 @@ impl Emitter {
         }
     }
 
+    /// Emits the stores of rows, see [`VectorOp::Write`]: each half of a line by itself, with the
+    /// words that have bytes to write.
     pub(super) fn emit_write(
         &mut self,
         pointers: OpId,
@@ -211,19 +218,19 @@ impl Emitter {
         bytes: u64,
         words: &[OpId],
     ) -> Result<(), VectorEmitError> {
-        let named = |word: usize| bytes >> (8 * word) & 0xff != 0;
+        let is_written = |word: usize| bytes >> (8 * word) & 0xff != 0;
         if bytes != 0 {
             let list = self.in_memory(pointers)?;
             for half in 0..2 {
                 let mut registers = [None; HALF];
                 for (word, register) in registers.iter_mut().enumerate() {
                     let word = HALF * half + word;
-                    if named(word) {
+                    if is_written(word) {
                         *register = Some(self.vector_register(words[word])?);
                     }
                 }
-                let place = RowAddress::Pointers(list, offset + (HALF_BYTES * half) as i32);
-                self.write_half(place, (bytes >> (HALF_BYTES * half)) as u32, registers)?;
+                let address = RowAddress::Pointers(list, offset + (HALF_BYTES * half) as i32);
+                self.write_half(address, (bytes >> (HALF_BYTES * half)) as u32, registers)?;
             }
         }
         self.end_step();
@@ -273,41 +280,48 @@ impl Emitter {
         }
     }
 
+    /// Emits stores of 16 bytes to each row, `from` bytes after the row's address. `bytes` has a
+    /// bit for each byte to write. `words` are the registers of the two words; `None` for a word
+    /// that is not written.
     fn write_quarter(
         &mut self,
-        at: RowAddress,
+        address: RowAddress,
         from: i32,
         bytes: u16,
         words: [Option<u8>; 2],
     ) -> Result<(), VectorEmitError> {
         match (words, bytes) {
-            ([Some(word), _], LOWER_WORD) => return self.write_word(at, from, word),
-            ([_, Some(word)], UPPER_WORD) => return self.write_word(at, from + 8, word),
+            ([Some(word), _], LOWER_WORD) => return self.write_word(address, from, word),
+            ([_, Some(word)], UPPER_WORD) => return self.write_word(address, from + 8, word),
             _ => {}
         }
-        let sides = self.side_by_side(words)?;
-        let part = self.claim_register(RegClass::Vector)?;
+        let row_pairs = self.side_by_side(words)?;
+        let extracted = self.claim_register(RegClass::Vector)?;
         let mask = if bytes == u16::MAX { None } else { Some(self.constant_mask(u64::from(bytes))?) };
         for row in 0..LANES {
-            let to = AsmOperand::Mem(self.row_operand(at, row).plus(from));
-            let (side, lane) = (sides[row % 2].0, row as u8 / 2);
+            let memory = AsmOperand::Mem(self.row_operand(address, row).plus(from));
+            let (row_pair, lane) = (row_pairs[row % 2].0, row as u8 / 2);
             let store = X86::EVEX_Vmovdqu64_xmmm128_k1z_xmm;
             let extract = X86::EVEX_Vextracti64x2_xmmm128_k1z_zmm_imm8;
             match (mask, lane) {
-                (None, 0) => self.asm.emit(store, &[to, xmm(side)]),
-                (None, lane) => self.asm.emit(extract, &[to, zmm(side), AsmOperand::Imm(lane)]),
+                (None, 0) => self.asm.emit(store, &[memory, xmm(row_pair)]),
+                (None, lane) => self.asm.emit(extract, &[memory, zmm(row_pair), AsmOperand::Imm(lane)]),
                 (Some(mask), lane) => {
                     if lane != 0 {
-                        self.asm.emit(extract, &[xmm(part), zmm(side), AsmOperand::Imm(lane)]);
+                        self.asm.emit(extract, &[xmm(extracted), zmm(row_pair), AsmOperand::Imm(lane)]);
                     }
-                    let from = if lane == 0 { side } else { part };
-                    self.emit_on_lanes(WriteLanes::Kept(mask), X86::EVEX_Vmovdqu8_xmmm128_k1z_xmm, &[to, xmm(from)]);
+                    let source = if lane == 0 { row_pair } else { extracted };
+                    self.emit_on_lanes(
+                        WriteLanes::Kept(mask),
+                        X86::EVEX_Vmovdqu8_xmmm128_k1z_xmm,
+                        &[memory, xmm(source)],
+                    );
                 }
             }
         }
         self.release_mask(mask);
-        self.release_vectors(&[part]);
-        self.release_claimed(&sides);
+        self.release_vectors(&[extracted]);
+        self.release_claimed(&row_pairs);
         Ok(())
     }
 
@@ -329,18 +343,20 @@ impl Emitter {
         Ok(())
     }
 
+    /// Emits stores of 32 bytes to each row. `bytes` has a bit for each byte to write, `words` the
+    /// registers of the four words.
     fn write_both_quarters(
         &mut self,
-        at: RowAddress,
+        address: RowAddress,
         bytes: u32,
         words: [Option<u8>; HALF],
     ) -> Result<(), VectorEmitError> {
         let lower = self.side_by_side([words[0], words[1]])?;
         let upper = self.side_by_side([words[2], words[3]])?;
         let pair = [self.claim_register(RegClass::Vector)?, self.claim_register(RegClass::Vector)?];
-        let part = self.claim_register(RegClass::Vector)?;
+        let extracted = self.claim_register(RegClass::Vector)?;
         let mask = if bytes == u32::MAX { None } else { Some(self.constant_mask(u64::from(bytes))?) };
-        for (four, order) in TWO_ROWS.into_iter().enumerate() {
+        for (row_group, order) in TWO_ROWS.into_iter().enumerate() {
             // Even rows and odd rows: two rows per register.
             for parity in 0..2 {
                 let order = AsmOperand::Mem(self.asm.pool_line(order));
@@ -349,13 +365,13 @@ impl Emitter {
                 self.asm.emit(X86::EVEX_Vpermi2q_zmm_k1z_zmm_zmmm512b64, &args);
             }
             for row in 0..LANES / 2 {
-                let to = AsmOperand::Mem(self.row_operand(at, 4 * four + row));
-                self.store_half(to, pair[row % 2], row / 2, mask, part);
+                let memory = AsmOperand::Mem(self.row_operand(address, 4 * row_group + row));
+                self.store_half(memory, pair[row % 2], row / 2, mask, extracted);
             }
         }
         self.release_mask(mask);
         self.release_vectors(&pair);
-        self.release_vectors(&[part]);
+        self.release_vectors(&[extracted]);
         self.release_claimed(&lower);
         self.release_claimed(&upper);
         Ok(())

@@ -123,18 +123,18 @@ pub(super) struct SelectedCode {
 
 /// Returns the operands of an instruction, with repetitions.
 pub(super) fn inst_operands(ops: &[VectorOp], step: &SelectedInst) -> Vec<OpId> {
-    let under = |ids: &[OpId], under: &LaneMask| {
-        let more = match under {
+    let with_lane_mask = |ids: &[OpId], lane_mask: &LaneMask| {
+        let mask_operands = match lane_mask {
             LaneMask::All => vec![],
             LaneMask::Zeroed(mask) => vec![*mask],
             LaneMask::Over(mask, base) => vec![*mask, *base],
         };
-        [ids, &more].concat()
+        [ids, &mask_operands].concat()
     };
     match &step.what {
-        MachineOp::Binary(_, a, b, lanes) => under(&[*a, *b], lanes),
-        MachineOp::Ternary(_, leaves, lanes) => under(leaves, lanes),
-        MachineOp::Shift(_, a, _, lanes) => under(&[*a], lanes),
+        MachineOp::Binary(_, a, b, lanes) => with_lane_mask(&[*a, *b], lanes),
+        MachineOp::Ternary(_, leaves, lanes) => with_lane_mask(leaves, lanes),
+        MachineOp::Shift(_, a, _, lanes) => with_lane_mask(&[*a], lanes),
         MachineOp::Blend(mask, a, b) => vec![*mask, *a, *b],
         MachineOp::Zeroed(mask, a) => vec![*mask, *a],
         MachineOp::Rows(_) => vec![],
@@ -146,59 +146,61 @@ pub(super) fn inst_operands(ops: &[VectorOp], step: &SelectedInst) -> Vec<OpId> 
     }
 }
 
-/// Hoists loop-invariant instructions: returns those before the loop and those in it.
+/// Hoists loop-invariant instructions: returns those before the loop and those in it. Only
+/// computations, and loads of words that are equal for all packets, are hoisted.
 pub(super) fn hoist_invariants(
     ops: &[VectorOp],
     steps: Vec<SelectedInst>,
     rematerializable: &[bool],
 ) -> (Vec<SelectedInst>, Vec<SelectedInst>) {
-    let mut same: Vec<bool> = ops
+    let mut is_invariant: Vec<bool> = ops
         .iter()
         .zip(rematerializable)
         .map(|(op, rematerializable)| {
             matches!(op, VectorOp::Const(_)) || *rematerializable && matches!(op, VectorOp::ContextWord(_))
         })
         .collect();
-    let (mut before, mut turns) = (Vec::new(), Vec::new());
+    let (mut hoisted, mut in_loop) = (Vec::new(), Vec::new());
     for step in steps {
-        let all = inst_operands(ops, &step).iter().all(|id| same[id.0 as usize]);
-        let computes = match &step.what {
+        let has_invariant_operands = inst_operands(ops, &step).iter().all(|id| is_invariant[id.0 as usize]);
+        let is_computation = match &step.what {
             MachineOp::Binary(.., LaneMask::All)
             | MachineOp::Ternary(.., LaneMask::All)
             | MachineOp::Shift(.., LaneMask::All) => true,
             MachineOp::Plain => matches!(ops[step.id.0 as usize], VectorOp::Bytes(..) | VectorOp::Pointed { .. }),
             _ => false,
         };
-        if all && computes {
-            same[step.id.0 as usize] = true;
-            before.push(step);
+        if has_invariant_operands && is_computation {
+            is_invariant[step.id.0 as usize] = true;
+            hoisted.push(step);
         } else {
-            turns.push(step);
+            in_loop.push(step);
         }
     }
-    (before, turns)
+    (hoisted, in_loop)
 }
 
-/// Selects the instructions.
+/// Selects the instructions, from the last operation to the first, so that an operation is seen
+/// after its uses: it can be fused with its only use, and is omitted if it has none.
 pub(super) fn select_insts(code: &VectorCode) -> SelectedCode {
     let ops = value_numbering::number_values(code);
     let bounds = bounds(&ops);
     let rematerializable: Vec<bool> = value_numbering::rematerializable(&ops);
-    let mut fuser = InstSelector {
+    let mut selector = InstSelector {
         uses: value_numbering::count_uses(&ops),
         gone: vec![false; ops.len()],
         ops,
         bounds,
         steps: Vec::new(),
     };
-    for index in (0..fuser.ops.len()).rev() {
-        let needed = fuser.uses[index] > 0 || fuser.ops[index].is_effect();
-        if needed && !rematerializable[index] && !fuser.gone[index] {
-            fuser.select_inst(OpId(index as u32));
+    for index in (0..selector.ops.len()).rev() {
+        let is_needed = selector.uses[index] > 0 || selector.ops[index].is_effect();
+        if is_needed && !rematerializable[index] && !selector.gone[index] {
+            selector.select_inst(OpId(index as u32));
         }
     }
-    let steps = fuser.steps.into_iter().rev().map(|(_, step)| step).collect();
-    SelectedCode { ops: fuser.ops, steps, rematerializable }
+    let steps = selector.steps.into_iter().rev().map(|(_, step)| step).collect();
+    SelectedCode { ops: selector.ops, steps, rematerializable }
 }
 
 /// Instruction selector. Works backwards, because a fused operation precedes its user.
@@ -238,6 +240,8 @@ impl InstSelector {
         self.gone[id.0 as usize]
     }
 
+    /// Selects the instruction of an operation, possibly fused with operands that have no other
+    /// use. Words are loaded with their rows.
     fn select_inst(&mut self, id: OpId) {
         let what = match self.op(id).clone() {
             VectorOp::Word(..) => return,
@@ -286,51 +290,53 @@ impl InstSelector {
     }
 
     /// Returns the instruction that computes a vector in some lanes, if there is one.
-    fn select_vector(&mut self, id: OpId, under: LaneMask) -> Option<MachineOp> {
-        let binary = |kind, a, b| Some(MachineOp::Binary(kind, a, b, under));
-        let shift = |kind, a, by| Some(MachineOp::Shift(kind, a, by, under));
+    fn select_vector(&mut self, id: OpId, lane_mask: LaneMask) -> Option<MachineOp> {
+        let binary = |kind, a, b| Some(MachineOp::Binary(kind, a, b, lane_mask));
+        let shift = |kind, a, by| Some(MachineOp::Shift(kind, a, by, lane_mask));
         match *self.op(id) {
             VectorOp::Add(a, b) => binary(VectorBinary::Add, a, b),
             VectorOp::Sub(a, b) => binary(VectorBinary::Sub, a, b),
             VectorOp::Mul(a, b) => {
-                let low = [a, b].iter().all(|id| self.bounds[id.0 as usize] <= u64::from(u32::MAX));
-                binary(if low { VectorBinary::MulLow } else { VectorBinary::Mul }, a, b)
+                let fits_32_bits = [a, b].iter().all(|id| self.bounds[id.0 as usize] <= u64::from(u32::MAX));
+                binary(if fits_32_bits { VectorBinary::MulLow } else { VectorBinary::Mul }, a, b)
             }
-            VectorOp::And(..) | VectorOp::Or(..) | VectorOp::Xor(..) => self.select_logic(id, under),
+            VectorOp::And(..) | VectorOp::Or(..) | VectorOp::Xor(..) => self.select_logic(id, lane_mask),
             VectorOp::Shl(a, by) => shift(VectorShift::Shl, a, by),
             VectorOp::Shr(a, by) => shift(VectorShift::Shr, a, by),
             VectorOp::Sar(a, by) => shift(VectorShift::Sar, a, by),
             VectorOp::Rotl64(a, by) => shift(VectorShift::Rotl64, a, by),
             // Its lanes are of 32 bits, and so would be the mask's.
-            VectorOp::Rotl32(a, by) if under == LaneMask::All => shift(VectorShift::Rotl32, a, by),
+            VectorOp::Rotl32(a, by) if lane_mask == LaneMask::All => shift(VectorShift::Rotl32, a, by),
             VectorOp::ShlBy(a, b) => binary(VectorBinary::ShlBy, a, b),
             VectorOp::ShrBy(a, b) => binary(VectorBinary::ShrBy, a, b),
             _ => None,
         }
     }
 
-    fn select_logic(&mut self, id: OpId, under: LaneMask) -> Option<MachineOp> {
-        let plain = match *self.op(id) {
-            VectorOp::And(a, b) => MachineOp::Binary(VectorBinary::And, a, b, under),
-            VectorOp::Or(a, b) => MachineOp::Binary(VectorBinary::Or, a, b, under),
-            VectorOp::Xor(a, b) => MachineOp::Binary(VectorBinary::Xor, a, b, under),
+    /// Selects a bitwise operation: a tree of them with at most three operands becomes one ternary
+    /// instruction. `None` if the lanes in `lane_mask` rule that out.
+    fn select_logic(&mut self, id: OpId, lane_mask: LaneMask) -> Option<MachineOp> {
+        let single = match *self.op(id) {
+            VectorOp::And(a, b) => MachineOp::Binary(VectorBinary::And, a, b, lane_mask),
+            VectorOp::Or(a, b) => MachineOp::Binary(VectorBinary::Or, a, b, lane_mask),
+            VectorOp::Xor(a, b) => MachineOp::Binary(VectorBinary::Xor, a, b, lane_mask),
             _ => return None,
         };
         let gone = &self.gone;
-        let single = |id: OpId| self.uses[id.0 as usize] == 1 && !gone[id.0 as usize];
-        let Some(LogicTree { leaves, table, inner }) = logic::largest_tree(&self.ops, id, single) else {
-            return Some(plain);
+        let is_fusible = |id: OpId| self.uses[id.0 as usize] == 1 && !gone[id.0 as usize];
+        let Some(LogicTree { leaves, table, inner }) = logic::largest_tree(&self.ops, id, is_fusible) else {
+            return Some(single);
         };
         let what = match (leaves.as_slice(), table) {
-            _ if inner.is_empty() => return Some(plain),
-            (&[a, b], NOT_FIRST) => MachineOp::Binary(VectorBinary::AndNot, a, b, under),
-            (&[a, b], NOT_SECOND) => MachineOp::Binary(VectorBinary::AndNot, b, a, under),
-            (&[a, b], table) => MachineOp::Ternary(table, [a, b, b], under),
-            (&[a, b, c], table) => MachineOp::Ternary(table, [a, b, c], under),
-            _ => return Some(plain),
+            _ if inner.is_empty() => return Some(single),
+            (&[a, b], NOT_FIRST) => MachineOp::Binary(VectorBinary::AndNot, a, b, lane_mask),
+            (&[a, b], NOT_SECOND) => MachineOp::Binary(VectorBinary::AndNot, b, a, lane_mask),
+            (&[a, b], table) => MachineOp::Ternary(table, [a, b, b], lane_mask),
+            (&[a, b, c], table) => MachineOp::Ternary(table, [a, b, c], lane_mask),
+            _ => return Some(single),
         };
         // Lanes outside the mask keep the first operand, which therefore must be the base.
-        if let (MachineOp::Ternary(_, leaves, _), LaneMask::Over(_, base)) = (&what, under)
+        if let (MachineOp::Ternary(_, leaves, _), LaneMask::Over(_, base)) = (&what, lane_mask)
             && !leaves.contains(&base)
         {
             return None;

@@ -89,7 +89,8 @@ impl LaneState {
         }
     }
 
-    /// Joins another state: `mask` is the set of lanes with the other state.
+    /// Joins another state: `mask` is the set of lanes with the other state. `frame` loads a word
+    /// that the packet carries in its frame, if it does.
     pub fn merge_from(
         &mut self,
         b: &mut VectorBuilder,
@@ -98,31 +99,32 @@ impl LaneState {
         packets: PacketAccess,
         frame: &mut dyn FnMut(&mut VectorBuilder, u32) -> Option<OpId>,
     ) {
-        let places: BTreeSet<u32> = self.frame.keys().chain(other.frame.keys()).copied().collect();
-        for at in places {
-            let mut of =
-                |state: &LaneState, b: &mut VectorBuilder| state.frame.get(&at).copied().or_else(|| frame(b, at));
-            let merged = match (of(other, b), of(self, b)) {
-                (Some(one), Some(two)) => b.select_value(mask, one, two),
+        let offsets: BTreeSet<u32> = self.frame.keys().chain(other.frame.keys()).copied().collect();
+        for offset in offsets {
+            let mut word_of = |state: &LaneState, b: &mut VectorBuilder| {
+                state.frame.get(&offset).copied().or_else(|| frame(b, offset))
+            };
+            let merged = match (word_of(other, b), word_of(self, b)) {
+                (Some(theirs), Some(ours)) => b.select_value(mask, theirs, ours),
                 // Written on one path only and not carried into the stage, so lanes of the other
                 // path never use it.
-                (Some(one), None) | (None, Some(one)) => one,
+                (Some(only), None) | (None, Some(only)) => only,
                 (None, None) => continue,
             };
-            self.frame.insert(at, merged);
+            self.frame.insert(offset, merged);
         }
         let words: BTreeSet<u32> = self.packet.keys().chain(other.packet.keys()).copied().collect();
         for word in words {
             if self.packet.get(&word) == other.packet.get(&word) {
                 continue;
             }
-            let (one, two) = (packets.current_word(b, other, word), packets.current_word(b, self, word));
-            let merged = b.blend(mask, one, two);
+            let (theirs, ours) = (packets.current_word(b, other, word), packets.current_word(b, self, word));
+            let merged = b.blend(mask, theirs, ours);
             let bytes = [&*self, other]
                 .iter()
                 .filter_map(|state| state.packet.get(&word))
                 .fold(0, |all, word| all | word.bytes);
-            let from = std::array::from_fn(|at| Some((merged, at as u8)));
+            let from = std::array::from_fn(|byte| Some((merged, byte as u8)));
             self.packet.insert(word, WrittenWord { from, bytes });
         }
         self.read.retain(|key, read| other.read.get(key) == Some(read));

@@ -37,14 +37,15 @@ pub(super) fn rematerializable(ops: &[VectorOp]) -> Vec<bool> {
             _ => {}
         }
     }
-    let unwritten = |place: i32, bytes: i32| {
-        let end = place.saturating_add(bytes);
-        !written.iter().any(|range| range.start < end && place < range.end)
+    // Ranges of bytes from the context.
+    let is_unwritten = |offset: i32, bytes: i32| {
+        let end = offset.saturating_add(bytes);
+        !written.iter().any(|range| range.start < end && offset < range.end)
     };
     let rematerializable = |op: &VectorOp| match op {
         VectorOp::Const(_) | VectorOp::Position | VectorOp::Certain(_) => true,
-        VectorOp::Column(list) => unwritten(*list, 64),
-        VectorOp::ContextWord(place) => unwritten(*place, 8),
+        VectorOp::Column(list) => is_unwritten(*list, 64),
+        VectorOp::ContextWord(offset) => is_unwritten(*offset, 8),
         _ => false,
     };
     ops.iter().map(rematerializable).collect()

@@ -41,12 +41,14 @@ impl Emitter {
         !has_a && (has_b || self.is_const(a) && !self.is_const(b))
     }
 
+    /// Emits an operation with two vector operands. `lane_mask` says which lanes are computed and
+    /// what the others contain.
     pub(super) fn emit_binary(
         &mut self,
         id: OpId,
         kind: VectorBinary,
-        both: [OpId; 2],
-        under: LaneMask,
+        operands: [OpId; 2],
+        lane_mask: LaneMask,
     ) -> Result<(), VectorEmitError> {
         let (code, commutes) = match kind {
             VectorBinary::Add => (X86::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, true),
@@ -60,68 +62,70 @@ impl Emitter {
             VectorBinary::ShlBy => (X86::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64, false),
             VectorBinary::ShrBy => (X86::EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64, false),
         };
-        let [a, b] = if commutes && self.should_swap(both) { [both[1], both[0]] } else { both };
-        let mask = self.write_mask(under)?;
+        let [a, b] = if commutes && self.should_swap(operands) { [operands[1], operands[0]] } else { operands };
+        let mask = self.write_mask(lane_mask)?;
         let a = self.vector_register(a)?;
         let b = self.vector_operand(b)?;
-        let (made, lanes) = self.result_under(id, under, mask)?;
-        self.emit_on_lanes(lanes, code, &[zmm(made), zmm(a), b]);
+        let (result, lanes) = self.result_under(id, lane_mask, mask)?;
+        self.emit_on_lanes(lanes, code, &[zmm(result), zmm(a), b]);
         Ok(())
     }
 
-    /// Emits a ternary operation. The first operand's register becomes the result's, so a dead
-    /// value is preferred. The last operand may be in memory.
+    /// Emits a ternary logic operation. `truth_table` is the truth table for the operands in order.
+    /// The first operand's register becomes the result's, so a dead value is preferred. The last
+    /// may be in memory.
     pub(super) fn emit_ternary(
         &mut self,
         id: OpId,
-        table: u8,
+        truth_table: u8,
         leaves: [OpId; 3],
-        under: LaneMask,
+        lane_mask: LaneMask,
     ) -> Result<(), VectorEmitError> {
-        let cost = |place: &usize| {
-            let leaf = leaves[*place];
-            let has = self.places.register(leaf).is_some();
-            match (has, self.is_last_use(leaf)) {
+        let cost = |index: &usize| {
+            let leaf = leaves[*index];
+            let is_in_register = self.places.register(leaf).is_some();
+            match (is_in_register, self.is_last_use(leaf)) {
                 (true, true) => 0,
                 (false, true) if !self.is_const(leaf) => 1,
                 (true, false) => 2,
                 _ => 3,
             }
         };
-        let first = match under {
+        let first = match lane_mask {
             LaneMask::Over(_, base) => leaves.iter().position(|leaf| *leaf == base),
             _ => (0..3).min_by_key(cost),
         };
         let first = first.unwrap_or(0);
-        let mut others: Vec<usize> = (0..3).filter(|place| *place != first).collect();
-        others.sort_by_key(|place| {
-            let leaf = leaves[*place];
+        let mut others: Vec<usize> = (0..3).filter(|index| *index != first).collect();
+        others.sort_by_key(|index| {
+            let leaf = leaves[*index];
             (self.places.register(leaf).is_none(), self.is_const(leaf))
         });
         let order = [first, others[0], others[1]];
-        let table = logic::permute_table(table, order);
-        let [base, second, third] = order.map(|place| leaves[place]);
-        let mask = self.write_mask(under)?;
+        let truth_table = logic::permute_table(truth_table, order);
+        let [base, second, third] = order.map(|index| leaves[index]);
+        let mask = self.write_mask(lane_mask)?;
         let second = self.vector_register(second)?;
         let third = self.vector_operand(third)?;
-        let made = self.result_over(id, base)?;
-        let lanes = match (under, mask) {
+        let result = self.result_over(id, base)?;
+        let lanes = match (lane_mask, mask) {
             (LaneMask::Over(..), Some(mask)) => WriteLanes::Kept(mask),
             (LaneMask::Zeroed(_), Some(mask)) => WriteLanes::Zeroed(mask),
             _ => WriteLanes::All,
         };
         let code = X86::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
-        self.emit_on_lanes(lanes, code, &[zmm(made), zmm(second), third, AsmOperand::Imm(table)]);
+        self.emit_on_lanes(lanes, code, &[zmm(result), zmm(second), third, AsmOperand::Imm(truth_table)]);
         Ok(())
     }
 
+    /// Emits a shift or rotation by the constant `by`, in bits.
     pub(super) fn emit_shift(
         &mut self,
         id: OpId,
         kind: VectorShift,
         a: OpId,
         by: u8,
-        under: LaneMask,
+        lane_mask: LaneMask,
     ) -> Result<(), VectorEmitError> {
         let code = match kind {
             VectorShift::Shl => X86::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8,
@@ -130,11 +134,11 @@ impl Emitter {
             VectorShift::Rotl64 => X86::EVEX_Vprolq_zmm_k1z_zmmm512b64_imm8,
             VectorShift::Rotl32 => X86::EVEX_Vprold_zmm_k1z_zmmm512b32_imm8,
         };
-        let mask = self.write_mask(under)?;
+        let mask = self.write_mask(lane_mask)?;
         // The broadcast of this instruction would be of 32 bits.
         let a = if kind == VectorShift::Rotl32 { zmm(self.vector_register(a)?) } else { self.vector_operand(a)? };
-        let (made, lanes) = self.result_under(id, under, mask)?;
-        self.emit_on_lanes(lanes, code, &[zmm(made), a, AsmOperand::Imm(by)]);
+        let (result, lanes) = self.result_under(id, lane_mask, mask)?;
+        self.emit_on_lanes(lanes, code, &[zmm(result), a, AsmOperand::Imm(by)]);
         Ok(())
     }
 
@@ -192,6 +196,8 @@ impl Emitter {
         Ok(copy)
     }
 
+    /// Emits a gather of 4 or 8 bytes from the address in each lane of the mask plus `offset`;
+    /// other lanes become 0. The instruction clears its mask, so it gets a copy.
     pub(super) fn emit_gather(
         &mut self,
         id: OpId,
@@ -203,23 +209,26 @@ impl Emitter {
         let base = self.vector_register(base)?;
         let mask = self.mask_register(mask)?;
         let copy = self.mask_copy(mask)?;
-        let made = self.claim_register(RegClass::Vector)?;
-        self.zero_register(made);
+        let result = self.claim_register(RegClass::Vector)?;
+        self.zero_register(result);
         let index = Register::ZMM0 + u32::from(base);
-        let from = AsmOperand::Mem(Mem { base: Register::None, index, scale: 1, offset, broadcast: false });
+        let memory = AsmOperand::Mem(Mem { base: Register::None, index, scale: 1, offset, broadcast: false });
         match bytes {
-            8 => self.emit_on_lanes(WriteLanes::Kept(copy), X86::EVEX_Vpgatherqq_zmm_k1_vm64z, &[zmm(made), from]),
+            8 => self.emit_on_lanes(WriteLanes::Kept(copy), X86::EVEX_Vpgatherqq_zmm_k1_vm64z, &[zmm(result), memory]),
             4 => {
-                self.emit_on_lanes(WriteLanes::Kept(copy), X86::EVEX_Vpgatherqd_ymm_k1_vm64z, &[ymm(made), from]);
-                self.asm.emit(X86::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, &[zmm(made), ymm(made)]);
+                self.emit_on_lanes(WriteLanes::Kept(copy), X86::EVEX_Vpgatherqd_ymm_k1_vm64z, &[ymm(result), memory]);
+                self.asm.emit(X86::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, &[zmm(result), ymm(result)]);
             }
             _ => return Err(VectorEmitError::Form(id)),
         }
         self.places.release(RegClass::Mask, copy);
-        self.finish_step_with(id, made);
+        self.finish_step_with(id, result);
         Ok(())
     }
 
+    /// Emits the broadcast of a number of 1, 2, 4 or 8 bytes at `offset` from the address that is
+    /// stored at `pointer` in the context. Small numbers go through a general register,
+    /// zero-extended.
     pub(super) fn emit_pointed(
         &mut self,
         id: OpId,
@@ -229,11 +238,11 @@ impl Emitter {
     ) -> Result<(), VectorEmitError> {
         let scratch = self.next_scratch();
         self.asm.emit(X86::Mov_r64_rm64, &[AsmOperand::Reg(scratch), AsmOperand::Mem(Mem::at(CONTEXT, pointer))]);
-        let made = self.result_register(id)?;
-        let from = AsmOperand::Mem(Mem::at(scratch, offset));
+        let result = self.result_register(id)?;
+        let memory = AsmOperand::Mem(Mem::at(scratch, offset));
         let code = match bytes {
             8 => {
-                self.asm.emit(X86::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, &[zmm(made), from]);
+                self.asm.emit(X86::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, &[zmm(result), memory]);
                 return Ok(());
             }
             4 => X86::Mov_r32_rm32,
@@ -241,8 +250,8 @@ impl Emitter {
             1 => X86::Movzx_r32_rm8,
             _ => return Err(VectorEmitError::Form(id)),
         };
-        self.asm.emit(code, &[AsmOperand::Reg(low_32_bits(scratch)), from]);
-        self.asm.emit(X86::EVEX_Vpbroadcastq_zmm_k1z_r64, &[zmm(made), AsmOperand::Reg(scratch)]);
+        self.asm.emit(code, &[AsmOperand::Reg(low_32_bits(scratch)), memory]);
+        self.asm.emit(X86::EVEX_Vpbroadcastq_zmm_k1z_r64, &[zmm(result), AsmOperand::Reg(scratch)]);
         Ok(())
     }
 
@@ -261,6 +270,8 @@ impl Emitter {
         Ok(())
     }
 
+    /// Emits a comparison or bit test of two vectors into a mask, only for lanes of `within` if
+    /// given.
     pub(super) fn emit_condition(
         &mut self,
         id: OpId,
@@ -274,9 +285,9 @@ impl Emitter {
         }
         let a = self.vector_register(a)?;
         let b = self.vector_operand(b)?;
-        let made = self.result_register(id)?;
+        let result = self.result_register(id)?;
         let lanes = within.map_or(WriteLanes::All, WriteLanes::Kept);
-        let args = [kreg(made), zmm(a), b];
+        let args = [kreg(result), zmm(a), b];
         match condition {
             MaskCondition::Compare(number, signed, ..) => {
                 let code = match signed {

@@ -40,42 +40,46 @@ pub fn type_bytes(ty: Type) -> u32 {
 }
 
 impl FrameLayout {
-    /// Lays out the frames of a pipeline.
+    /// Lays out the frames of a pipeline: the header, carried slots and values, the list of emitted
+    /// headers, and storage for headers that the program makes.
+    ///
+    /// # Errors
+    /// A frame that is too large.
     pub fn new(pipeline: &Pipeline, plan: &StagePlan) -> Result<FrameLayout, FallbackReason> {
         let mut next = size_of::<FrameHeader>() as u32;
-        let mut place = |bytes: u32, align: u32| {
+        let mut alloc = |bytes: u32, align: u32| {
             next = next.next_multiple_of(align);
-            let at = next;
+            let offset = next;
             next = next.saturating_add(bytes);
-            at
+            offset
         };
         let emits = max_emits(pipeline);
         // Only slots that are carried between stages have storage. They come first, because they
         // then share cache lines with the frame header.
         let mut order: Vec<usize> = plan.carried_slots(pipeline).ones().collect();
-        let cell_size = |index: usize| type_bytes(plan.slots.slot_type(pipeline, index));
-        order.sort_by_key(|index| std::cmp::Reverse(cell_size(*index).min(8)));
-        let mut cells = vec![None; plan.slots.slots.len()];
+        let slot_bytes = |index: usize| type_bytes(plan.slots.slot_type(pipeline, index));
+        order.sort_by_key(|index| std::cmp::Reverse(slot_bytes(*index).min(8)));
+        let mut slots = vec![None; plan.slots.slots.len()];
         for index in order {
-            let bytes = cell_size(index);
-            cells[index] = Some(place(bytes, bytes.min(8)));
+            let bytes = slot_bytes(index);
+            slots[index] = Some(alloc(bytes, bytes.min(8)));
         }
         let mut values = BTreeMap::new();
         for (control, value) in cross_stage_values(pipeline, plan) {
             let body = &pipeline.controls[ir::ControlId(control as u32)].body;
             let bytes = type_bytes(body.value_type(value));
-            values.insert((control, value), place(bytes, bytes.min(8)));
+            values.insert((control, value), alloc(bytes, bytes.min(8)));
         }
-        let emitted = place(emits * size_of::<EmittedHeader>() as u32, 8);
-        let rooms = pipeline.headers.keys().map(|id| {
-            plan.headers.in_frame[id.index()].then(|| place(plan.headers.max_bytes[id.index()].next_multiple_of(8), 8))
+        let emitted = alloc(emits * size_of::<EmittedHeader>() as u32, 8);
+        let header_storage = pipeline.headers.keys().map(|id| {
+            plan.headers.in_frame[id.index()].then(|| alloc(plan.headers.max_bytes[id.index()].next_multiple_of(8), 8))
         });
-        let rooms = rooms.collect();
-        let stride = place(0, 64);
+        let header_storage = header_storage.collect();
+        let stride = alloc(0, 64);
         if stride > MAX_FRAME_BYTES {
             return Err(FallbackReason::TooLarge);
         }
-        Ok(FrameLayout { emitted, slots: cells, values, header_storage: rooms, stride })
+        Ok(FrameLayout { emitted, slots, values, header_storage, stride })
     }
 }
 
@@ -91,16 +95,16 @@ fn cross_stage_values(pipeline: &Pipeline, plan: &StagePlan) -> BTreeSet<(usize,
 
 /// Returns the values that these nodes use but do not compute.
 pub fn imported_values(pipeline: &Pipeline, plan: &StagePlan, nodes: &[FlowNodeId]) -> BTreeSet<(usize, Value)> {
-    let (mut used, mut made) = (BTreeSet::new(), BTreeSet::new());
+    let (mut used, mut defined) = (BTreeSet::new(), BTreeSet::new());
     for node in nodes {
         let NodeKind::Block(control, block) = plan.flow.nodes[*node] else { continue };
         let data = &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block];
-        made.extend(data.params.iter().map(|v| (control, *v)));
+        defined.extend(data.params.iter().map(|v| (control, *v)));
         for inst in &data.insts {
             inst.inst.for_each_use(|v| {
                 used.insert((control, v));
             });
-            made.extend(inst.results.iter().map(|v| (control, *v)));
+            defined.extend(inst.results.iter().map(|v| (control, *v)));
         }
         if let Some(term) = &data.term {
             term.term.for_each_use(|v| {
@@ -108,5 +112,5 @@ pub fn imported_values(pipeline: &Pipeline, plan: &StagePlan, nodes: &[FlowNodeI
             });
         }
     }
-    used.difference(&made).copied().collect()
+    used.difference(&defined).copied().collect()
 }

@@ -165,29 +165,30 @@ impl HotPathFinder<'_> {
     /// Returns the edges between nodes with the same header operations. Includes side exits through
     /// other nodes, which are appended to `nodes`.
     fn rejoining_edges(&self, nodes: &mut Vec<FlowNodeId>) -> Vec<(FlowNodeId, FlowNodeId)> {
-        let mut before: HashMap<FlowNodeId, HeaderOps> = HashMap::new();
+        let mut ops_before: HashMap<FlowNodeId, HeaderOps> = HashMap::new();
         let mut done = HeaderOps::new();
         for node in nodes.iter() {
-            before.insert(*node, done.clone());
+            ops_before.insert(*node, done.clone());
             done = self.ops_after(*node, done);
         }
         let mut edges = Vec::new();
-        let mut at = 0;
-        while let Some(node) = nodes.get(at).copied() {
-            at += 1;
+        // `nodes` grows during the loop, so it is traversed by index.
+        let mut index = 0;
+        while let Some(node) = nodes.get(index).copied() {
+            index += 1;
             if self.looks_up(node) {
                 continue;
             }
-            let behind = self.ops_after(node, before[&node].clone());
+            let ops_behind = self.ops_after(node, ops_before[&node].clone());
             for next in self.accepted_successors(node) {
-                if !before.contains_key(&next)
+                if !ops_before.contains_key(&next)
                     && nodes.len() < MAX_HOT_PATH_NODES
-                    && self.rejoins_path(next, &behind, &before)
+                    && self.rejoins_path(next, &ops_behind, &ops_before)
                 {
-                    before.insert(next, behind.clone());
+                    ops_before.insert(next, ops_behind.clone());
                     nodes.push(next);
                 }
-                if before.get(&next) == Some(&behind) {
+                if ops_before.get(&next) == Some(&ops_behind) {
                     edges.push((node, next));
                 }
             }

@@ -28,21 +28,23 @@ const MAX_CLONED_NODES: usize = 2048;
 const MAX_STAGES: usize = 256;
 
 impl HotPathTail {
-    /// Finds the nodes to clone. `known` is the header validity before each node, including the
-    /// clones on the hot path.
+    /// Finds the nodes to clone, from the lookups at the ends of the hot path's stages onward.
+    /// `known` is the header validity before each node, including the clones on the hot path. Nodes
+    /// are cloned only along edges that leave the validity as it is; a clone with that validity is
+    /// reused.
     pub fn find(
         pipeline: &Pipeline,
         flow: &FlowGraph,
         headers: &HeaderLayout,
         known: &[Option<KnownValidity>],
     ) -> HotPathTail {
-        let first = flow.nodes.len();
-        let room = MAX_STAGES.saturating_sub(stage_entries(pipeline, flow).len());
-        let mut onward = HotPathTail::default();
+        let first_clone = flow.nodes.len();
+        let max_lookups = MAX_STAGES.saturating_sub(stage_entries(pipeline, flow).len());
+        let mut tail = HotPathTail::default();
         // For each node, its clones with the validity known before them.
         let mut copies: HashMap<FlowNodeId, Vec<(FlowNodeId, KnownValidity)>> = HashMap::new();
         let mut work: Vec<(FlowNodeId, KnownValidity)> = Vec::new();
-        for node in (0..first).filter(|node| flow.is_on_hot_path(*node)) {
+        for node in (0..first_clone).filter(|node| flow.is_on_hot_path(*node)) {
             let Some(known) = known[node].clone() else { continue };
             copies.entry(flow.original_of(node)).or_default().push((node, known.clone()));
             if lookup_at_end(pipeline, flow, node).is_some() {
@@ -50,33 +52,34 @@ impl HotPathTail {
             }
         }
         while let Some((copy, before)) = work.pop() {
-            let node = copy.checked_sub(first).map_or_else(|| flow.original_of(copy), |number| onward.nodes[number]);
+            let node =
+                copy.checked_sub(first_clone).map_or_else(|| flow.original_of(copy), |number| tail.nodes[number]);
             if let Some(table) = lookup_at_end(pipeline, flow, node) {
-                if onward.lookups.len() == room || has_ordered_state(pipeline, flow, node, table) {
+                if tail.lookups.len() == max_lookups || has_ordered_state(pipeline, flow, node, table) {
                     continue;
                 }
-                onward.lookups.push(copy);
+                tail.lookups.push(copy);
             }
             for (next, after) in exit_validity(pipeline, flow, headers, node, before.clone()) {
                 if Some(next) == flow.deparser || !same_validity(&before, &after) {
                     continue;
                 }
-                let there = copies.entry(next).or_default();
-                let instead = match there.iter().find(|(_, known)| same_validity(known, &after)) {
+                let clones = copies.entry(next).or_default();
+                let clone = match clones.iter().find(|(_, known)| same_validity(known, &after)) {
                     Some((copy, _)) => *copy,
-                    None if onward.nodes.len() == MAX_CLONED_NODES => continue,
+                    None if tail.nodes.len() == MAX_CLONED_NODES => continue,
                     None => {
-                        let copy = first + onward.nodes.len();
-                        onward.nodes.push(next);
-                        there.push((copy, after.clone()));
+                        let copy = first_clone + tail.nodes.len();
+                        tail.nodes.push(next);
+                        clones.push((copy, after.clone()));
                         work.push((copy, after));
                         copy
                     }
                 };
-                onward.edges.push((copy, next, instead));
+                tail.edges.push((copy, next, clone));
             }
         }
-        onward
+        tail
     }
 }
 

@@ -52,39 +52,42 @@ pub struct MemoryLayout {
 }
 
 impl MemoryLayout {
-    /// Lays out the memory for these numbers of tables, extern objects and statistics cells.
+    /// Lays out the memory for these numbers of tables, extern objects and statistics cells. Single
+    /// words come first; then for each stage lists with a row per packet of a chunk.
     pub fn new(tables: usize, objects: usize, cells: usize, stages: &[StageInfo]) -> MemoryLayout {
         let mut bytes = size_of::<StageContext>();
-        let mut words = |count: usize| {
-            let at = bytes;
+        let mut alloc_words = |count: usize| {
+            let offset = bytes;
             bytes += count * size_of::<u64>();
-            at as i32
+            offset as i32
         };
-        let counts: Vec<i32> = stages.iter().map(|_| words(1)).collect();
-        let (defaults, slots, counters, tally) = (words(tables), words(tables), words(objects), words(cells));
+        let counts: Vec<i32> = stages.iter().map(|_| alloc_words(1)).collect();
+        let (defaults, slots, counters, stats) =
+            (alloc_words(tables), alloc_words(tables), alloc_words(objects), alloc_words(cells));
         // Lists start at a cache line, but not all at the same offset in a page.
-        let mut list = |count: usize| {
+        let mut alloc_list = |count: usize| {
             bytes = bytes.next_multiple_of(CACHE_LINE_BYTES) + CACHE_LINE_BYTES;
-            let at = bytes;
+            let offset = bytes;
             bytes += count * MAX_CHUNK * size_of::<u64>();
-            at as i32
+            offset as i32
         };
-        let (results, together) = (list(1), list(1));
+        let (results, paired_results) = (alloc_list(1), alloc_list(1));
         let queues = stages.iter().zip(counts).enumerate().map(|(number, (stage, count))| {
-            let (key_words, aux_words) = (stage.key_words, if stage.has_profile { SELECTOR_KEY_BYTES / 8 } else { 0 });
-            let together_words = stage.paired_table.map_or(0, |(_, words)| words);
-            let (frames, keys) = (list(1), list(key_words));
-            let (together, aux) = (list(together_words), list(aux_words));
+            let (key_words, selector_key_words) =
+                (stage.key_words, if stage.has_profile { SELECTOR_KEY_BYTES / 8 } else { 0 });
+            let paired_key_words = stage.paired_table.map_or(0, |(_, words)| words);
+            let (frames, keys) = (alloc_list(1), alloc_list(key_words));
+            let (paired_keys, selector_keys) = (alloc_list(paired_key_words), alloc_list(selector_key_words));
             QueueLayout {
                 stage: number,
                 count,
                 frames,
                 keys,
                 key_words,
-                paired_keys: together,
-                paired_key_words: together_words,
-                selector_keys: aux,
-                selector_key_words: aux_words,
+                paired_keys,
+                paired_key_words,
+                selector_keys,
+                selector_key_words,
             }
         });
         let queues = queues.collect();
@@ -92,9 +95,9 @@ impl MemoryLayout {
             defaults,
             slots,
             counters,
-            stats: tally,
+            stats,
             results,
-            paired_results: together,
+            paired_results,
             queues,
             vector: None,
             stats_cells: cells,

@@ -63,43 +63,37 @@ impl StagePlan {
     ) -> Result<StagePlan, FallbackReason> {
         let mut flow = FlowGraph::new(pipeline)?;
         let mut headers = HeaderLayout::new(pipeline)?;
-        let cells = FrameSlots::new(pipeline, &flow, &headers);
-        let mut known = validity::analyze_validity(pipeline, &flow, &headers);
-        Constants::new(pipeline, &flow, &headers, &cells, &known).fix_header_offsets(
+        let slots = FrameSlots::new(pipeline, &flow, &headers);
+        let mut validity = validity::analyze_validity(pipeline, &flow, &headers);
+        Constants::new(pipeline, &flow, &headers, &slots, &validity).fix_header_offsets(
             pipeline,
             &flow,
-            &cells,
+            &slots,
             &mut headers,
         );
+        // Many emits inlined after many predecessors are too much code; then the deparser is a
+        // stage.
         let emits = pipeline.insts().filter(|data| matches!(data.inst, Inst::Emit(_))).count();
         let stages = stages::split_into_stages(pipeline, &flow)?;
         flow.has_deparser_stage =
             stages::count_deparser_predecessors(pipeline, &flow, &stages) * emits > MAX_INLINE_EMITS;
-        if traced && let Some(trace) = HotPath::find(pipeline, &flow, &headers) {
-            flow.clone_hot_path(&trace);
+        if traced && let Some(hot_path) = HotPath::find(pipeline, &flow, &headers) {
+            flow.clone_hot_path(&hot_path);
             flow.restarts_on_exit &= !states_count;
-            known = validity::analyze_validity(pipeline, &flow, &headers);
-            flow.clone_tail(&HotPathTail::find(pipeline, &flow, &headers, &known));
+            // The clones are new nodes, so validity is computed again after each cloning.
+            validity = validity::analyze_validity(pipeline, &flow, &headers);
+            flow.clone_tail(&HotPathTail::find(pipeline, &flow, &headers, &validity));
             hot_path_tail::choose_in_place_lookups(pipeline, &mut flow, small);
-            paired_lookups::choose_paired_lookups(pipeline, &mut flow, &cells);
-            known = validity::analyze_validity(pipeline, &flow, &headers);
+            paired_lookups::choose_paired_lookups(pipeline, &mut flow, &slots);
+            validity = validity::analyze_validity(pipeline, &flow, &headers);
         }
         // Headers with a fixed offset need no slots.
-        let cells = FrameSlots::new(pipeline, &flow, &headers);
-        let constants = Constants::new(pipeline, &flow, &headers, &cells, &known);
+        let slots = FrameSlots::new(pipeline, &flow, &headers);
+        let constants = Constants::new(pipeline, &flow, &headers, &slots, &validity);
         let stages = stages::split_into_stages(pipeline, &flow)?;
-        let order = header_adjacency::HeaderAdjacency::new(pipeline, &flow, &headers, &known);
-        let starts = stages::stage_entries(pipeline, &flow);
-        Ok(StagePlan {
-            flow,
-            headers,
-            slots: cells,
-            constants,
-            validity: known,
-            adjacency: order,
-            entries: starts,
-            stages,
-        })
+        let adjacency = header_adjacency::HeaderAdjacency::new(pipeline, &flow, &headers, &validity);
+        let entries = stages::stage_entries(pipeline, &flow);
+        Ok(StagePlan { flow, headers, slots, constants, validity, adjacency, entries, stages })
     }
 
     /// Returns the index of the stage entry; clones share that of their original.
@@ -215,8 +209,8 @@ pub fn check_supported(pipeline: &Pipeline) -> Result<(), FallbackReason> {
         }
     }
     for table in pipeline.tables.values() {
-        let selector = table.keys.iter().filter(|key| key.kind == ir::MatchKind::Selector);
-        let words: usize = selector.map(|key| entries::words_for(key.ty.width())).sum();
+        let selector_keys = table.keys.iter().filter(|key| key.kind == ir::MatchKind::Selector);
+        let words: usize = selector_keys.map(|key| entries::words_for(key.ty.width())).sum();
         if words * 8 > crate::abi::SELECTOR_KEY_BYTES || table.keys.iter().any(|key| key.ty.width() > MAX_VALUE_BITS) {
             return Err(FallbackReason::TooLarge);
         }

@@ -66,18 +66,22 @@ pub(super) fn likely_nodes(
     (first, nodes): (Vec<FlowNodeId>, &[FlowNodeId]),
     edges: impl Fn(FlowNodeId) -> Vec<FlowNodeId>,
 ) -> BTreeSet<FlowNodeId> {
-    let mut leading = BTreeSet::new();
+    // Nodes from which a lookup can be reached.
+    let mut before_lookup = BTreeSet::new();
     for node in nodes.iter().rev() {
-        if lookup_at_end(pipeline, flow, *node).is_some() || edges(*node).iter().any(|next| leading.contains(next)) {
-            leading.insert(*node);
+        if lookup_at_end(pipeline, flow, *node).is_some()
+            || edges(*node).iter().any(|next| before_lookup.contains(next))
+        {
+            before_lookup.insert(*node);
         }
     }
     let mut likely: BTreeSet<FlowNodeId> = first.into_iter().collect();
-    for node in nodes.iter().filter(|node| leading.contains(node)) {
+    for node in nodes.iter().filter(|node| before_lookup.contains(node)) {
         if likely.contains(node) {
-            let onward: Vec<FlowNodeId> = edges(*node).into_iter().filter(|next| leading.contains(next)).collect();
-            let seldom = unlikely_successor(pipeline, flow, *node).filter(|_| onward.len() > 1);
-            likely.extend(onward.into_iter().filter(|next| Some(*next) != seldom));
+            let successors: Vec<FlowNodeId> =
+                edges(*node).into_iter().filter(|next| before_lookup.contains(next)).collect();
+            let unlikely = unlikely_successor(pipeline, flow, *node).filter(|_| successors.len() > 1);
+            likely.extend(successors.into_iter().filter(|next| Some(*next) != unlikely));
         }
     }
     likely
@@ -109,7 +113,7 @@ fn unlikely_successor(pipeline: &Pipeline, flow: &FlowGraph, node: FlowNodeId) -
 fn find_paired_lookup(
     pipeline: &Pipeline,
     flow: &FlowGraph,
-    cells: &FrameSlots,
+    slots: &FrameSlots,
     (start, nodes): (StageEntry, &[FlowNodeId]),
     to: FlowNodeId,
 ) -> Option<PairedLookup> {
@@ -120,9 +124,10 @@ fn find_paired_lookup(
         return None;
     };
     // Members of profiles have keys of their own.
-    let plain = pipeline.tables[table].implementation.is_none() && pipeline.tables[table].direct_meter.is_none();
-    let mut slice = KeySlice::between_lookups(pipeline, flow, cells, (start, nodes), to)?;
-    (plain && keys.iter().all(|key| slice.add_value(*key))).then(|| PairedLookup {
+    let has_plain_result =
+        pipeline.tables[table].implementation.is_none() && pipeline.tables[table].direct_meter.is_none();
+    let mut slice = KeySlice::between_lookups(pipeline, flow, slots, (start, nodes), to)?;
+    (has_plain_result && keys.iter().all(|key| slice.add_value(*key))).then(|| PairedLookup {
         node: to,
         table,
         keys: keys.clone(),
@@ -145,7 +150,8 @@ struct KeySlice<'a> {
 }
 
 impl<'a> KeySlice<'a> {
-    /// Collects the instructions between two lookups; `None` if they are in different bodies.
+    /// Collects the instructions between two lookups, and the slots and fields that they may write;
+    /// `None` if they are in different bodies. `nodes` are those of the stage in topological order.
     fn between_lookups(
         pipeline: &'a Pipeline,
         flow: &FlowGraph,
@@ -158,24 +164,24 @@ impl<'a> KeySlice<'a> {
         let (made, done, taken) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         let mut slice = KeySlice { pipeline, cells, made, written, fields, done, taken };
         // `nodes` are in topological order.
-        let mut leading = BTreeSet::from([to]);
+        let mut leading_nodes = BTreeSet::from([to]);
         for node in nodes.iter().rev() {
-            if successors_in_stage(pipeline, flow, start, *node).iter().any(|next| leading.contains(next)) {
-                leading.insert(*node);
+            if successors_in_stage(pipeline, flow, start, *node).iter().any(|next| leading_nodes.contains(next)) {
+                leading_nodes.insert(*node);
             }
         }
         let StageEntry::Table(first, _) = start else { return None };
-        for node in leading.iter().chain([&first]) {
+        for node in leading_nodes.iter().chain([&first]) {
             let table = flow.applied_table(pipeline, *node);
             slice.fields.extend(table.and_then(|table| pipeline.tables[table].meter_result));
             slice.written.union_with(&cells.writes[flow.original_of(*node)]);
         }
-        for node in leading {
-            let NodeKind::Block(of, block) = flow.nodes[node] else { return None };
-            if of != control {
+        for node in leading_nodes {
+            let NodeKind::Block(other_control, block) = flow.nodes[node] else { return None };
+            if other_control != control {
                 return None;
             }
-            for data in &pipeline.controls[ir::ControlId(of as u32)].body.blocks[block].insts {
+            for data in &pipeline.controls[ir::ControlId(other_control as u32)].body.blocks[block].insts {
                 if let Inst::Store(var, _) = data.inst {
                     slice.fields.insert(var);
                 }
@@ -192,13 +198,13 @@ impl<'a> KeySlice<'a> {
     }
 
     /// Adds the instructions that compute a value. Returns false if the value may differ before the
-    /// first lookup.
+    /// first lookup, or if it takes too many instructions.
     fn add_value(&mut self, value: Value) -> bool {
         if self.done.contains(&value) {
             return true;
         }
         let Some(data) = self.made.get(&value).copied() else { return false };
-        let same = match &data.inst {
+        let is_unchanged = match &data.inst {
             Inst::Load(var) => match self.pipeline.vars[*var].kind {
                 VarKind::Field(..) => !(self.fields.contains(var) || self.changes_validity()),
                 _ => !self.written.contains(self.cells.index_of(FrameSlot::Var(*var))),
@@ -208,9 +214,9 @@ impl<'a> KeySlice<'a> {
             Inst::Binary(BinaryOp::Div | BinaryOp::Mod, ..) | Inst::InValueSet(..) => false,
             inst => inst.is_pure(),
         };
-        let mut uses = Vec::new();
-        data.inst.for_each_use(|used| uses.push(used));
-        if !same || !uses.into_iter().all(|used| self.add_value(used)) {
+        let mut operands = Vec::new();
+        data.inst.for_each_use(|operand| operands.push(operand));
+        if !is_unchanged || !operands.into_iter().all(|operand| self.add_value(operand)) {
             return false;
         }
         self.done.insert(value);

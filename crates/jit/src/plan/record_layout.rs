@@ -40,28 +40,30 @@ pub struct RecordLayout {
 }
 
 impl RecordLayout {
-    /// Lays out the record buffers of a pipeline.
+    /// Lays out the record buffers of a pipeline: a list each has its count at the start of the
+    /// buffer, and space for one item more than a packet can have, because appends are not checked.
     pub fn new(pipeline: &Pipeline) -> RecordLayout {
-        let words = |table: &ir::Table| KeyLayout::new(&table.keys).fields.iter().map(|field| field.words as u32).sum();
-        let words: Vec<u32> = pipeline.tables.values().map(words).collect();
+        let key_words =
+            |table: &ir::Table| KeyLayout::new(&table.keys).fields.iter().map(|field| field.words as u32).sum();
+        let words: Vec<u32> = pipeline.tables.values().map(key_words).collect();
         let applied: Vec<TableId> = pipeline.controls.values().flat_map(applied_tables).collect();
-        let most_words = words.iter().copied().max().unwrap_or(0);
+        let max_words = words.iter().copied().max().unwrap_or(0);
         let counts = pipeline.insts().filter(|data| is_indexed_count(&data.inst)).count() as u32;
         let mut next = 4 * size_of::<u32>() as u32;
         let mut lists = 0;
-        let mut list = |bytes: u32, most: u32, space: u32| {
-            let list = RecordList { count: lists * size_of::<u32>() as u32, at: next, full_len: most + 1 };
+        let mut alloc_list = |bytes: u32, max_items: u32, space: u32| {
+            let list = RecordList { count: lists * size_of::<u32>() as u32, at: next, full_len: max_items + 1 };
             lists += 1;
-            next += (bytes * (most + 1 + space)).next_multiple_of(8);
+            next += (bytes * (max_items + 1 + space)).next_multiple_of(8);
             list
         };
-        let decisions = list(4, max_decisions(pipeline), 1);
-        let applications = list(8, applied.len() as u32, 1);
-        let keys = list(8, applied.iter().map(|table| words[table.index()]).sum(), most_words);
-        let indices = list(8, counts, 1);
+        let decisions = alloc_list(4, max_decisions(pipeline), 1);
+        let lookups = alloc_list(8, applied.len() as u32, 1);
+        let keys = alloc_list(8, applied.iter().map(|table| words[table.index()]).sum(), max_words);
+        let indices = alloc_list(8, counts, 1);
         // An odd number of cache lines, so that buffers start in all sets of the caches.
         let stride = (next.div_ceil(64) | 1) * 64;
-        RecordLayout { decisions, lookups: applications, keys, indices, stride, key_words: words }
+        RecordLayout { decisions, lookups, keys, indices, stride, key_words: words }
     }
 }
 

@@ -141,27 +141,27 @@ pub(super) fn exit_stages(
 /// # Errors
 /// Too many stages, or a table applied in a loop.
 pub fn split_into_stages(pipeline: &Pipeline, flow: &FlowGraph) -> Result<Vec<Stage>, FallbackReason> {
-    let starts = stage_entries(pipeline, flow);
-    let mut found: BTreeMap<StageEntry, Stage> = BTreeMap::new();
-    let mut next: BTreeMap<StageEntry, Vec<StageEntry>> = BTreeMap::new();
+    let entries = stage_entries(pipeline, flow);
+    let mut stages: BTreeMap<StageEntry, Stage> = BTreeMap::new();
+    let mut successors: BTreeMap<StageEntry, Vec<StageEntry>> = BTreeMap::new();
     let mut work = vec![StageEntry::Begin];
     while let Some(start) = work.pop() {
-        if found.contains_key(&start) {
+        if stages.contains_key(&start) {
             continue;
         }
         let nodes = stage_nodes(pipeline, flow, start);
-        let mut leads: Vec<StageEntry> = nodes.iter().flat_map(|n| exit_stages(pipeline, flow, start, *n)).collect();
-        leads.sort();
-        leads.dedup();
-        work.extend(leads.iter().copied());
-        next.insert(start, leads);
-        found.insert(start, Stage { start, slot: entry_slot(flow, &starts, start), nodes });
-        if found.len() > 512 {
+        let mut exits: Vec<StageEntry> = nodes.iter().flat_map(|n| exit_stages(pipeline, flow, start, *n)).collect();
+        exits.sort();
+        exits.dedup();
+        work.extend(exits.iter().copied());
+        successors.insert(start, exits);
+        stages.insert(start, Stage { start, slot: entry_slot(flow, &entries, start), nodes });
+        if stages.len() > 512 {
             return Err(FallbackReason::TooLarge);
         }
     }
-    let order = sort_topologically(&next)?;
-    Ok(order.into_iter().filter_map(|start| found.remove(&start)).collect())
+    let order = sort_topologically(&successors)?;
+    Ok(order.into_iter().filter_map(|start| stages.remove(&start)).collect())
 }
 
 /// Returns the nodes of a stage in topological order, except for loops.
@@ -199,17 +199,18 @@ pub fn count_deparser_predecessors(pipeline: &Pipeline, flow: &FlowGraph, stages
     stages.iter().filter(leads).count()
 }
 
-fn sort_topologically(next: &BTreeMap<StageEntry, Vec<StageEntry>>) -> Result<Vec<StageEntry>, FallbackReason> {
-    let mut incoming: BTreeMap<StageEntry, usize> = next.keys().map(|start| (*start, 0)).collect();
-    for start in next.values().flatten() {
-        *incoming.entry(*start).or_default() += 1;
+/// Sorts stages so that each precedes its successors. A loop is an error.
+fn sort_topologically(successors: &BTreeMap<StageEntry, Vec<StageEntry>>) -> Result<Vec<StageEntry>, FallbackReason> {
+    let mut predecessor_counts: BTreeMap<StageEntry, usize> = successors.keys().map(|start| (*start, 0)).collect();
+    for start in successors.values().flatten() {
+        *predecessor_counts.entry(*start).or_default() += 1;
     }
     let mut order = Vec::new();
-    let mut ready: Vec<StageEntry> = incoming.iter().filter(|(_, n)| **n == 0).map(|(s, _)| *s).collect();
+    let mut ready: Vec<StageEntry> = predecessor_counts.iter().filter(|(_, n)| **n == 0).map(|(s, _)| *s).collect();
     while let Some(start) = ready.pop() {
         order.push(start);
-        for to in &next[&start] {
-            if let Some(count) = incoming.get_mut(to) {
+        for to in &successors[&start] {
+            if let Some(count) = predecessor_counts.get_mut(to) {
                 *count -= 1;
                 if *count == 0 {
                     ready.push(*to);
@@ -218,5 +219,5 @@ fn sort_topologically(next: &BTreeMap<StageEntry, Vec<StageEntry>>) -> Result<Ve
         }
     }
     // The remaining stages form a loop.
-    if order.len() == next.len() { Ok(order) } else { Err(FallbackReason::TableInLoop) }
+    if order.len() == successors.len() { Ok(order) } else { Err(FallbackReason::TableInLoop) }
 }

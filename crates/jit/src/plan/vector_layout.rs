@@ -121,7 +121,8 @@ impl LayoutAllocator {
 
 impl VectorLayout {
     /// Lays the memory out from offset `first` on. Returns `None` if there is no hot path, or if
-    /// the layout is too large. `counts` is the maximum number of counter updates per packet.
+    /// the layout is too large. `cells` is the number of statistics cells, `counts` the maximum
+    /// number of counter updates per packet.
     pub fn new(
         pipeline: &Pipeline,
         plan: &StagePlan,
@@ -131,46 +132,55 @@ impl VectorLayout {
         first: i32,
     ) -> Option<VectorLayout> {
         let (_, packet_bytes) = plan.flow.hot_path?;
-        let mut room = LayoutAllocator { bytes: first };
-        let [nowhere, pending, left] = [(); 3].map(|()| room.alloc_word());
-        let [verdicts, drop_reasons, cpu_reasons] = [(); 3].map(|()| room.alloc_list(1));
-        let [results, together] = [(); 2].map(|()| room.alloc_list(1));
-        let (pending, left) = ((pending, room.alloc_list(2 * counts)), (left, room.alloc_list(1)));
-        let tallies = room.align_to_line();
-        room.bytes += (cells * CACHE_LINE_BYTES) as i32;
+        let mut allocator = LayoutAllocator { bytes: first };
+        let [dummy_memory, pending, diverged] = [(); 3].map(|()| allocator.alloc_word());
+        let [verdicts, drop_reasons, cpu_reasons] = [(); 3].map(|()| allocator.alloc_list(1));
+        let [results, paired_results] = [(); 2].map(|()| allocator.alloc_list(1));
+        let (pending, diverged) = ((pending, allocator.alloc_list(2 * counts)), (diverged, allocator.alloc_list(1)));
+        let stats = allocator.align_to_line();
+        allocator.bytes += (cells * CACHE_LINE_BYTES) as i32;
         let imported = live_values(pipeline, plan, layout);
-        let places = stages.iter().enumerate().map(|(number, stage)| match stage.start {
+        let queues = stages.iter().enumerate().map(|(number, stage)| match stage.start {
             StageEntry::Begin | StageEntry::Table(..) if !stage.has_profile => {
                 let begins = stage.start == StageEntry::Begin;
                 let carried = match begins {
                     true => (0..INPUT_WORDS).map(|word| (8 * word, 8)).collect(),
                     false => carried_bytes(pipeline, plan, layout, number, &imported),
                 };
-                let count = room.alloc_word();
-                let index = (!begins).then(|| room.alloc_list(1));
-                let column =
-                    |(at, bytes): (u32, u32)| VectorColumn { frame_offset: at, bytes, list: room.alloc_list(1) };
+                let count = allocator.alloc_word();
+                let index = (!begins).then(|| allocator.alloc_list(1));
+                let column = |(offset, bytes): (u32, u32)| VectorColumn {
+                    frame_offset: offset,
+                    bytes,
+                    list: allocator.alloc_list(1),
+                };
                 let columns = carried.into_iter().map(column).collect();
-                let together = stage.paired_table.map_or(0, |(_, words)| words);
-                let keys = (room.alloc_list(stage.key_words), stage.key_words);
-                Some(VectorQueue { count, index, columns, keys, paired_keys: (room.alloc_list(together), together) })
+                let paired_words = stage.paired_table.map_or(0, |(_, words)| words);
+                let keys = (allocator.alloc_list(stage.key_words), stage.key_words);
+                Some(VectorQueue {
+                    count,
+                    index,
+                    columns,
+                    keys,
+                    paired_keys: (allocator.alloc_list(paired_words), paired_words),
+                })
             }
             _ => None,
         });
-        let places = places.collect();
-        let end = room.align_to_line();
+        let queues = queues.collect();
+        let end = allocator.align_to_line();
         let fits = end - first <= MAX_LAYOUT_BYTES && packet_bytes <= MAX_VECTOR_PACKET_BYTES;
         let layout = VectorLayout {
-            dummy_memory: nowhere,
+            dummy_memory,
             verdicts,
             drop_reasons,
             cpu_reasons,
-            stats: tallies,
+            stats,
             pending,
-            diverged: left,
+            diverged,
             results,
-            paired_results: together,
-            stages: places,
+            paired_results,
+            stages: queues,
             packet_bytes,
             end,
         };

@@ -18,70 +18,77 @@ pub const SEPARATE: u64 = 2;
 /// The packet is dropped.
 pub const DROPPED: u64 = 3;
 
-/// Emits the function. `head` is the separate memory for a new header.
+/// Emits the function. `head` is the separate memory for a new header. The function returns the
+/// fate of the packet: the row's number for it in the high half, the form of the new header in the
+/// low half; `NOT_APPLIED` if the packet does not match the row.
 pub fn emit_apply(e: &mut FlowCodeBuilder<'_>, row: &FlowRowLayout, head: cl::Value) {
     let mut differs = compare_key(e, row);
-    for (at, check) in row.checks.iter().enumerate() {
-        let constant = e.load_row_number(row.smalls, row.checked + at);
-        let wrong = compare_checksum(e, check, constant);
-        differs = e.b.ins().bor(differs, wrong);
+    for (index, check) in row.checks.iter().enumerate() {
+        let constant = e.load_row_number(row.smalls, row.checked + index);
+        let is_wrong = compare_checksum(e, check, constant);
+        differs = e.b.ins().bor(differs, is_wrong);
     }
-    let (others, matches) = (e.b.create_block(), e.b.create_block());
-    e.b.set_cold_block(others);
-    e.b.ins().brif(differs, others, &[], matches, &[]);
-    e.b.seal_block(others);
+    let (mismatch, matches) = (e.b.create_block(), e.b.create_block());
+    e.b.set_cold_block(mismatch);
+    e.b.ins().brif(differs, mismatch, &[], matches, &[]);
+    e.b.seal_block(mismatch);
     e.b.seal_block(matches);
-    e.b.switch_to_block(others);
+    e.b.switch_to_block(mismatch);
     let none = e.iconst(NOT_APPLIED);
     e.b.ins().return_(&[none]);
     e.b.switch_to_block(matches);
     let fate = e.load_row_number(row.smalls, 0);
     let fate = e.b.ins().ishl_imm_u(fate, 32);
-    let became = match &row.front {
+    let form = match &row.front {
         Some(front) => write_header(e, row, front, head),
         None => DROPPED,
     };
-    let became = e.iconst(became);
-    let became = e.b.ins().bor(fate, became);
-    e.b.ins().return_(&[became]);
+    let form = e.iconst(form);
+    let form = e.b.ins().bor(fate, form);
+    e.b.ins().return_(&[form]);
 }
 
-/// Returns 0 if the packet has the row's key and a length within its bounds.
+/// Returns 0 if the packet has the row's key and a length within its bounds. Differences are
+/// collected by OR, so that there is one branch.
 fn compare_key(e: &mut FlowCodeBuilder<'_>, row: &FlowRowLayout) -> cl::Value {
-    let lead = e.first_key_word(&row.key);
+    let first_word = e.first_key_word(&row.key);
     let known = e.load_row_word(row.lead);
-    let mut differs = e.b.ins().bxor(lead, known);
+    let mut differs = e.b.ins().bxor(first_word, known);
     let FlowKeySpec { first, masks, near, .. } = &row.key;
     // Masked bits are 0 in each row, so the packet's bits are masked and compared.
-    let mut all = None;
+    let mut vector_differences = None;
     for (step, masks) in group_words(masks, |mask| *mask != 0) {
-        let (at, known) = (first + 8 * step, 8 * (row.lead + 1 + step));
+        let (offset, expected) = (first + 8 * step, 8 * (row.lead + 1 + step));
         if let [mask] = *masks {
-            let (word, known) = (e.load_packet_word(at), e.load_row_word(known / 8));
-            let both = e.b.ins().bxor(word, known);
-            let both = e.apply_mask(both, mask);
-            differs = e.b.ins().bor(differs, both);
+            let (word, expected) = (e.load_packet_word(offset), e.load_row_word(expected / 8));
+            let difference = e.b.ins().bxor(word, expected);
+            let difference = e.apply_mask(difference, mask);
+            differs = e.b.ins().bor(differs, difference);
             continue;
         }
-        let (words, known) = (e.load_two_words(e.packet, at), e.load_two_words(e.row, known));
-        let both = e.b.ins().bxor(words, known);
+        let (words, expected) = (e.load_two_words(e.packet, offset), e.load_two_words(e.row, expected));
+        let difference = e.b.ins().bxor(words, expected);
         let masks = e.load_two_constants([masks[0], masks[1]]);
-        let both = e.b.ins().band(both, masks);
-        all = Some(all.map_or(both, |all| e.b.ins().bor(all, both)));
+        let difference = e.b.ins().band(difference, masks);
+        vector_differences = Some(
+            vector_differences.map_or(difference, |vector_differences| e.b.ins().bor(vector_differences, difference)),
+        );
     }
-    if let Some(all) = all {
-        let any = e.b.ins().vany_true(all);
-        let any = e.b.ins().uextend(I64, any);
-        differs = e.b.ins().bor(differs, any);
+    if let Some(vector_differences) = vector_differences {
+        let any_difference = e.b.ins().vany_true(vector_differences);
+        let any_difference = e.b.ins().uextend(I64, any_difference);
+        differs = e.b.ins().bor(differs, any_difference);
     }
-    for at in near {
-        let distance = e.distance_to_length(*at);
-        let place = 8 * (row.lead + 1) + at - first;
-        let known = e.b.ins().uload16(I64, trusted_flags(), e.row, place as i32);
-        let both = e.b.ins().bxor(distance, known);
-        differs = e.b.ins().bor(differs, both);
+    // Length fields are compared by their distance to the packet's length, which is equal for
+    // packets of one flow.
+    for offset in near {
+        let distance = e.distance_to_length(*offset);
+        let expected_offset = 8 * (row.lead + 1) + offset - first;
+        let expected = e.b.ins().uload16(I64, trusted_flags(), e.row, expected_offset as i32);
+        let difference = e.b.ins().bxor(distance, expected);
+        differs = e.b.ins().bor(differs, difference);
     }
-    let bounds = [0, 1].map(|at| e.load_row_number(row.bounds, at));
+    let bounds = [0, 1].map(|index| e.load_row_number(row.bounds, index));
     let short = e.b.ins().icmp(IntCC::UnsignedLessThan, e.length, bounds[0]);
     let long = e.b.ins().icmp(IntCC::UnsignedLessThan, bounds[1], e.length);
     let outside = e.b.ins().bor(short, long);
@@ -103,21 +110,22 @@ fn compare_checksum(e: &mut FlowCodeBuilder<'_>, check: &RequiredChecksum, const
     e.b.ins().bxor(sum, expected)
 }
 
-/// Writes the new header. All sums are computed before, because writing changes their words.
+/// Writes the new header and returns its form. All sums are computed before, because writing
+/// changes their words.
 fn write_header(e: &mut FlowCodeBuilder<'_>, row: &FlowRowLayout, front: &HeaderRewrite, head: cl::Value) -> u64 {
     let sums: Vec<cl::Value> = front
         .sums
         .iter()
         .enumerate()
-        .map(|(at, (_, words, complement))| {
-            let constant = e.load_row_number(row.smalls, row.sums + at);
+        .map(|(index, (_, words, complement))| {
+            let constant = e.load_row_number(row.smalls, row.sums + index);
             let sum = e.emit_sum(words, constant);
             if *complement { e.b.ins().bxor_imm_u(sum, 0xffff) } else { sum }
         })
         .collect();
-    let (to, became) = match &front.place {
-        RewriteTarget::InPlace(stays) => {
-            overwrite_in_place(e, row, stays);
+    let (target, form) = match &front.place {
+        RewriteTarget::InPlace(keep_masks) => {
+            overwrite_in_place(e, row, keep_masks);
             (e.packet, IN_PLACE)
         }
         RewriteTarget::Separate(moved) => {
@@ -125,16 +133,16 @@ fn write_header(e: &mut FlowCodeBuilder<'_>, row: &FlowRowLayout, front: &Header
             (head, SEPARATE)
         }
     };
-    for (at, place) in front.lengths.iter().enumerate() {
-        let more = e.load_row_number(row.smalls, 1 + at);
-        let length = e.b.ins().iadd(e.length, more);
+    for (index, offset) in front.lengths.iter().enumerate() {
+        let addend = e.load_row_number(row.smalls, 1 + index);
+        let length = e.b.ins().iadd(e.length, addend);
         let length = e.swap_bytes(length);
-        e.b.ins().istore16(trusted_flags(), length, to, *place as i32);
+        e.b.ins().istore16(trusted_flags(), length, target, *offset as i32);
     }
-    for ((place, ..), sum) in front.sums.iter().zip(sums) {
-        e.b.ins().istore16(trusted_flags(), sum, to, *place as i32);
+    for ((offset, ..), sum) in front.sums.iter().zip(sums) {
+        e.b.ins().istore16(trusted_flags(), sum, target, *offset as i32);
     }
-    became
+    form
 }
 
 /// Groups words by two or one, each with its index; omits words that do not matter, unless they are
@@ -155,8 +163,8 @@ fn group_words(words: &[u64], matters: impl Fn(&u64) -> bool) -> Vec<(usize, &[u
 }
 
 /// Emits code that writes a row's new header words over those of the packet, in words of 64 bits,
-/// or two at once. `keep_masks` has a mask for each word: bits that are set keep the packet's value.
-/// The row has zeros there. Words that keep all bits are skipped.
+/// or two at once. `keep_masks` has a mask for each word: bits that are set keep the packet's
+/// value. The row has zeros there. Words that keep all bits are skipped.
 fn overwrite_in_place(e: &mut FlowCodeBuilder<'_>, row: &FlowRowLayout, keep_masks: &[u64]) {
     for (at, masks) in group_words(keep_masks, |mask| *mask != u64::MAX) {
         let mut words = match masks {

@@ -58,6 +58,7 @@ impl std::fmt::Debug for NativeFunction {
 /// Compiles a function with `params` parameters of 64 bits, which are passed to `emit`.
 /// Instructions stay in the order of emission, so that few values are live at a time. Returns
 /// `None` on a big-endian machine.
+/// `TERRACE_REWRITE_DUMP` prints the code.
 fn compile(
     params: usize,
     emit: impl FnOnce(&mut FlowCodeBuilder<'_>, &[cl::Value]),

@@ -48,14 +48,14 @@ impl JitWorker {
     pub(super) fn init_vector_input(&mut self, program: &CompiledProgram, packets: &mut [Packet]) {
         assert!(packets.len() <= MAX_CHUNK);
         let (Some(layout), Some(vector_state)) = (&program.memory.vector, &mut self.vector) else { return };
-        let Some(place) = &layout.stages[0] else { return };
-        let nowhere = vector_state.dummy_memory.as_mut_ptr().cast::<u8>();
-        self.memory.words_at(layout.dummy_memory, 1)[0] = nowhere as u64;
+        let Some(queue) = &layout.stages[0] else { return };
+        let dummy = vector_state.dummy_memory.as_mut_ptr().cast::<u8>();
+        self.memory.words_at(layout.dummy_memory, 1)[0] = dummy as u64;
         self.memory.words_at(layout.verdicts, packets.len()).fill(IN_FRAME);
         let hosts = &program.config.host_ports;
         let base = self.memory.context_ptr().cast::<u8>();
         let lists: [*mut u64; 4] =
-            std::array::from_fn(|word| base.wrapping_add(place.columns[word].list as usize).cast());
+            std::array::from_fn(|word| base.wrapping_add(queue.columns[word].list as usize).cast());
         for (index, packet) in packets.iter_mut().enumerate() {
             if index < PREFETCH_DISTANCE {
                 let (data, _) = packet.as_mut_ptr_len();
@@ -65,7 +65,7 @@ impl JitWorker {
             let mut arrival = frame_input(packet, |port| !hosts.is_empty() && hosts.contains(&port));
             // Vector code reads all lanes, so packets that are too short point to dummy memory.
             if arrival.len < layout.packet_bytes {
-                arrival.data = nowhere;
+                arrival.data = dummy;
             }
             let words = arrival.words();
             // SAFETY: each list of the layout holds a chunk.
@@ -75,23 +75,24 @@ impl JitWorker {
     }
 
     /// Runs the packets in a stage's vector lists through its vector code, or moves them to frames.
-    /// Returns the number of packets run. Diverged packets are appended to `left`.
+    /// `index` is the stage's. Returns the number of packets run; 0 says that the packets, if any,
+    /// are in the scalar queue. Diverged packets replace the contents of `diverged`.
     pub(super) fn run_vector_stage(
         &mut self,
         program: &CompiledProgram,
         index: usize,
         packets: &mut [Packet],
         lookups: &LookupSet,
-        left: &mut Vec<DivergedPacket>,
+        diverged: &mut Vec<DivergedPacket>,
     ) -> usize {
-        left.clear();
+        diverged.clear();
         let Some(layout) = &program.memory.vector else { return 0 };
-        let Some(place) = &layout.stages[index] else { return 0 };
+        let Some(queue) = &layout.stages[index] else { return 0 };
         let stage = &program.stages[index];
         let begins = stage.start == StageEntry::Begin;
         let waiting = match begins {
             true => packets.len(),
-            false => std::mem::take(&mut self.memory.words_at(place.count, 1)[0]) as usize,
+            false => std::mem::take(&mut self.memory.words_at(queue.count, 1)[0]) as usize,
         };
         if waiting == 0 {
             return 0;
@@ -100,37 +101,39 @@ impl JitWorker {
         let Some(function) =
             function.filter(|_| begins || self.vector.as_mut().is_some_and(|e| e.stage_stats[index].should_run()))
         else {
-            self.move_queue_to_frames(program, (index, place), packets, waiting);
+            self.move_queue_to_frames(program, (index, queue), packets, waiting);
             return 0;
         };
-        let looked_up = [
-            (stage.table, place.keys, layout.results),
-            (stage.paired_table.map(|(table, _)| table), place.paired_keys, layout.paired_results),
+        let lookup_lists = [
+            (stage.table, queue.keys, layout.results),
+            (stage.paired_table.map(|(table, _)| table), queue.paired_keys, layout.paired_results),
         ];
-        for (table, keys, results) in looked_up {
+        for (table, keys, results) in lookup_lists {
             let Some(table) = table else { continue };
             let (keys, found) = self.memory.keys_and_results(keys, results, waiting);
             lookups.lookup_batch(table, keys, found);
             let default = lookups.default_value(table);
+            // The lists are filled up to whole vectors. A miss is the default value here, because
+            // vector code reads the value of each lane.
             let found = self.memory.words_at(results, waiting.next_multiple_of(LANES));
             found[waiting..].fill(default as u64);
             // SAFETY: vector code exists, so the processor supports it.
             unsafe { replace_zeros(found, default as u64) };
         }
-        self.call_vector_code(layout, place, function, waiting);
+        self.call_vector_code(layout, queue, function, waiting);
         let count = std::mem::take(&mut self.memory.words_at(layout.diverged.0, 1)[0]) as usize;
-        for at in 0..count {
-            let position = self.memory.words_at(layout.diverged.1, count)[at] as usize;
-            let frame = self.move_packet_to_frame(program, place, position, packets);
+        for nth in 0..count {
+            let position = self.memory.words_at(layout.diverged.1, count)[nth] as usize;
+            let frame = self.move_packet_to_frame(program, queue, position, packets);
             // Scalar code expects 0 for a miss.
-            let results = looked_up.map(|(table, _, list)| {
+            let results = lookup_lists.map(|(table, _, list)| {
                 let found = self.memory.words_at(list, waiting)[position];
                 match table {
                     Some(table) if found != lookups.default_value(table) as u64 => found,
                     _ => 0,
                 }
             });
-            left.push(DivergedPacket { frame, results });
+            diverged.push(DivergedPacket { frame, results });
         }
         if let Some(vector_state) = &mut self.vector {
             vector_state.stage_stats[index].record_run(waiting, count);
@@ -155,44 +158,45 @@ impl JitWorker {
         words[2 * counted..].chunks_exact(2).for_each(|pending| prefetch(pending[0] as *const u8));
     }
 
-    /// Moves all packets in a stage's vector lists to the end of its scalar queue.
+    /// Moves all packets in a stage's vector lists to the end of its scalar queue. `waiting` is the
+    /// number of packets in the lists.
     fn move_queue_to_frames(
         &mut self,
         program: &CompiledProgram,
-        (index, place): (usize, &VectorQueue),
+        (index, queue): (usize, &VectorQueue),
         packets: &mut [Packet],
         waiting: usize,
     ) {
-        let before = self.memory.queue_len(index);
+        let queued = self.memory.queue_len(index);
         for position in 0..waiting {
-            let frame = self.move_packet_to_frame(program, place, position, packets);
-            self.memory.queued_frames(index, before + position + 1)[before + position] = frame;
+            let frame = self.move_packet_to_frame(program, queue, position, packets);
+            self.memory.queued_frames(index, queued + position + 1)[queued + position] = frame;
         }
         let lists = [
-            (place.keys, self.memory.queue_layout(index).keys),
-            (place.paired_keys, self.memory.queue_layout(index).paired_keys),
+            (queue.keys, self.memory.queue_layout(index).keys),
+            (queue.paired_keys, self.memory.queue_layout(index).paired_keys),
         ];
         for ((from, words), to) in lists {
             let keys = self.memory.words_at(from, waiting * words).to_vec();
-            self.memory.words_at(to, (before + waiting) * words)[before * words..].copy_from_slice(&keys);
+            self.memory.words_at(to, (queued + waiting) * words)[queued * words..].copy_from_slice(&keys);
         }
-        self.memory.set_queue_len(index, before + waiting);
+        self.memory.set_queue_len(index, queued + waiting);
     }
 
-    /// Moves the values that a packet carries from vector lists to its frame. Returns the address
-    /// of the frame.
+    /// Moves the values that a packet carries from vector lists to its frame. `position` is that of
+    /// the packet in the lists. Returns the address of the frame.
     fn move_packet_to_frame(
         &mut self,
         program: &CompiledProgram,
-        place: &VectorQueue,
+        queue: &VectorQueue,
         position: usize,
         packets: &mut [Packet],
     ) -> *mut u8 {
-        let index = place.index.map_or(position, |list| self.memory.words_at(list, position + 1)[position] as usize);
+        let index = queue.index.map_or(position, |list| self.memory.words_at(list, position + 1)[position] as usize);
         self.write_input(program, &mut packets[index], index);
         let frame = self.frame_header(index).cast::<u8>();
-        if place.index.is_some() {
-            for column in &place.columns {
+        if queue.index.is_some() {
+            for column in &queue.columns {
                 let word = self.memory.words_at(column.list, position + 1)[position];
                 // The inputs are already written, with the packet's real address.
                 if column.frame_offset as usize >= size_of::<FrameInput>() {
@@ -225,7 +229,9 @@ impl JitWorker {
         }
     }
 
-    /// Delivers each packet of a chunk that took the vector path.
+    /// Delivers each packet of a chunk that took the vector path. `first` is the index of the
+    /// chunk's first packet in its batch. Runs of packets that leave unchanged are forwarded
+    /// together.
     pub(super) fn deliver_vector_chunk(
         &mut self,
         program: &CompiledProgram,
@@ -235,19 +241,22 @@ impl JitWorker {
     ) {
         let Some(layout) = &program.memory.vector else { return };
         let plain = program.plain;
-        let (mut from, count) = (0, chunk.len());
-        while from < count {
-            let verdicts = &self.memory.words_at(layout.verdicts, count)[from..];
-            let leave = verdicts.iter().take_while(|verdict| plain.matches_destination(**verdict)).count();
-            out.forward_consecutive((first + from) as u16, verdicts[..leave].iter().map(|verdict| port(*verdict)));
-            let at = from + leave;
+        let (mut start, count) = (0, chunk.len());
+        while start < count {
+            let verdicts = &self.memory.words_at(layout.verdicts, count)[start..];
+            let unchanged = verdicts.iter().take_while(|verdict| plain.matches_destination(**verdict)).count();
+            out.forward_consecutive((first + start) as u16, verdicts[..unchanged].iter().map(|verdict| port(*verdict)));
+            let at = start + unchanged;
             if at < count {
                 self.deliver_vector_packet(program, layout, chunk, (at, first), out);
             }
-            from = at + 1;
+            start = at + 1;
         }
     }
 
+    /// Delivers the packet at index `at` of its chunk. Its verdict is in a vector list, or in the
+    /// frame if scalar code finished it. `first` is the index of the chunk's first packet in its
+    /// batch.
     fn deliver_vector_packet(
         &mut self,
         program: &CompiledProgram,
@@ -256,23 +265,23 @@ impl JitWorker {
         (at, first): (usize, usize),
         out: &mut BatchOutput,
     ) {
-        let told = self.memory.words_at(layout.verdicts, at + 1)[at];
-        let head = self.frame_header(at);
-        if told != IN_FRAME {
+        let verdict_word = self.memory.words_at(layout.verdicts, at + 1)[at];
+        let header = self.frame_header(at);
+        if verdict_word != IN_FRAME {
             let [drop, cpu] =
                 [layout.drop_reasons, layout.cpu_reasons].map(|list| self.memory.words_at(list, at + 1)[at] as u32);
             // SAFETY: see `write_input`: there are `MAX_CHUNK` frames.
             unsafe {
-                (&raw mut (*head).destination).write(told);
-                (&raw mut (*head).drop_reason).write(drop);
-                (&raw mut (*head).cpu_reason).write(cpu);
+                (&raw mut (*header).destination).write(verdict_word);
+                (&raw mut (*header).drop_reason).write(drop);
+                (&raw mut (*header).cpu_reason).write(cpu);
             }
         }
         let input = PacketRef::Input((first + at) as u16);
-        let emitted = head.cast::<u8>().wrapping_add(program.emitted_offset as usize).cast();
+        let emitted = header.cast::<u8>().wrapping_add(program.emitted_offset as usize).cast();
         // SAFETY: the layout has the list there; the frame is that of this packet, and all fields
         // that are read have been written: by scalar code, or here.
-        unsafe { verdict::deliver_packet(program, &*head, emitted, &mut chunk[at], input, out, &mut self.scratch) };
+        unsafe { verdict::deliver_packet(program, &*header, emitted, &mut chunk[at], input, out, &mut self.scratch) };
     }
 }
 

@@ -139,12 +139,12 @@ impl<'a, const WORDS: usize> ExactAvx2<'a, WORDS> {
         let Avx2Scratch { hashes, tags, first, second, missed_hashes, missed_keys } = scratch;
         let count = out.len().min(CHUNK_KEYS);
         let blocks = count.div_ceil(AVX2_LANES);
-        let near = self.table.hashing.bucket_count() <= self.table.buckets.layout.small_max_buckets;
-        let ahead = if near { PREFETCH_DISTANCE_SMALL } else { PREFETCH_DISTANCE };
-        let (mut waits, mut asked) = (0, 0);
+        let is_cached = self.table.hashing.bucket_count() <= self.table.buckets.layout.small_max_buckets;
+        let prefetch_distance = if is_cached { PREFETCH_DISTANCE_SMALL } else { PREFETCH_DISTANCE };
+        let (mut missed_count, mut second_chosen) = (0, 0);
         // Each stage processes a block in a later round, because words just written one by one
         // cannot be loaded as a vector without a stall.
-        for round in 0..blocks + ahead + 2 {
+        for round in 0..blocks + prefetch_distance + 2 {
             // SAFETY: blocks are those of a chunk, and each stage reads data that an earlier one
             // has written.
             unsafe {
@@ -155,53 +155,53 @@ impl<'a, const WORDS: usize> ExactAvx2<'a, WORDS> {
                 if block < blocks {
                     self.choose_first_buckets(hashes, tags, block * AVX2_LANES, first);
                 }
-                let block = round.wrapping_sub(1 + ahead);
+                let block = round.wrapping_sub(1 + prefetch_distance);
                 if block < blocks {
-                    self.compare_block(first, tags, block * AVX2_LANES, count, |at| at);
+                    self.compare_block(first, tags, block * AVX2_LANES, count, |key| key);
                 }
-                let block = round.wrapping_sub(2 + ahead);
+                let block = round.wrapping_sub(2 + prefetch_distance);
                 if block < blocks {
                     let start = block * AVX2_LANES;
                     let (values, missed) = self.resolve_values(first, start);
-                    let there = (count - start).min(AVX2_LANES);
-                    store_values(out, start, there, values);
+                    let key_count = (count - start).min(AVX2_LANES);
+                    store_values(out, start, key_count, values);
                     // Whole vectors are stored, because the lists have space after their end; later
                     // stores overwrite the excess.
-                    let missed = missed & ((1 << there) - 1);
+                    let missed = missed & ((1 << key_count) - 1);
                     let order = load_bytes(COMPACT_ORDER[missed].as_ptr());
                     let hashes = _mm256_permutevar8x32_epi32(load_words(hashes, start), order);
-                    _mm256_storeu_si256(missed_hashes.as_mut_ptr().add(waits).cast(), hashes);
+                    _mm256_storeu_si256(missed_hashes.as_mut_ptr().add(missed_count).cast(), hashes);
                     let positions = u32::from_le_bytes(SET_LANES[missed]) + start as u32 * 0x0101_0101;
-                    missed_keys.as_mut_ptr().add(waits).cast::<u32>().write_unaligned(positions.to_le());
-                    waits += missed.count_ones() as usize;
-                    if waits >= asked + AVX2_LANES {
-                        self.choose_second_buckets(second, missed_hashes, asked);
-                        asked += AVX2_LANES;
+                    missed_keys.as_mut_ptr().add(missed_count).cast::<u32>().write_unaligned(positions.to_le());
+                    missed_count += missed.count_ones() as usize;
+                    if missed_count >= second_chosen + AVX2_LANES {
+                        self.choose_second_buckets(second, missed_hashes, second_chosen);
+                        second_chosen += AVX2_LANES;
                     }
                 }
             }
         }
-        if asked < waits {
+        if second_chosen < missed_count {
             // SAFETY: the first of them is on the list, and four words follow the last.
-            unsafe { self.choose_second_buckets(second, missed_hashes, asked) };
+            unsafe { self.choose_second_buckets(second, missed_hashes, second_chosen) };
         }
-        waits
+        missed_count
     }
 
     /// Probes the second buckets of the missed keys.
     #[inline]
     #[target_feature(enable = "avx2,bmi2,popcnt")]
-    unsafe fn probe_second_buckets(&self, scratch: &mut Avx2Scratch, waits: usize, out: &mut [*const u8]) {
+    unsafe fn probe_second_buckets(&self, scratch: &mut Avx2Scratch, missed_count: usize, out: &mut [*const u8]) {
         let Avx2Scratch { tags, second, missed_keys, .. } = scratch;
-        let waits = waits.min(CHUNK_KEYS);
-        let blocks = waits.div_ceil(AVX2_LANES);
+        let missed_count = missed_count.min(CHUNK_KEYS);
+        let blocks = missed_count.div_ceil(AVX2_LANES);
         // SAFETY: blocks are those of a chunk, the lists are read up to their length, and positions
         // are indices of `out`.
         unsafe {
             for round in 0..blocks + 1 {
                 if round < blocks {
-                    self.compare_block(second, tags, round * AVX2_LANES, waits, |at| {
-                        usize::from(missed_keys[at].assume_init())
+                    self.compare_block(second, tags, round * AVX2_LANES, missed_count, |position| {
+                        usize::from(missed_keys[position].assume_init())
                     });
                 }
                 let block = round.wrapping_sub(1);
@@ -209,7 +209,7 @@ impl<'a, const WORDS: usize> ExactAvx2<'a, WORDS> {
                     let start = block * AVX2_LANES;
                     let mut values = [0u64; AVX2_LANES];
                     _mm256_storeu_si256(values.as_mut_ptr().cast(), self.resolve_values(second, start).0);
-                    for (key_index, value) in missed_keys[start..waits].iter().zip(values) {
+                    for (key_index, value) in missed_keys[start..missed_count].iter().zip(values) {
                         *out.get_unchecked_mut(usize::from(key_index.assume_init())) = value as *const u8;
                     }
                 }
@@ -222,21 +222,21 @@ impl<'a, const WORDS: usize> ExactAvx2<'a, WORDS> {
     #[target_feature(enable = "avx2,bmi2,popcnt")]
     unsafe fn hash_block(&self, hashes: &mut ChunkWords, start: usize, count: usize) {
         let seeds = self.table.seeds;
-        // SAFETY: `at` is less than `count`, all words of the keys exist, and hashes have four more
-        // words.
-        let one = |at: usize| unsafe {
-            let key = self.keys.add(at * WORDS);
+        // SAFETY: `index` is less than `count`, all words of the keys exist, and hashes have four
+        // more words.
+        let hash_key = |index: usize| unsafe {
+            let key = self.keys.add(index * WORDS);
             seeds.hash(WORDS, |word| key.add(word).read())
         };
         // SAFETY: as above.
-        let to = unsafe { &mut *hashes.as_mut_ptr().add(start).cast::<[MaybeUninit<u64>; AVX2_LANES]>() };
+        let block = unsafe { &mut *hashes.as_mut_ptr().add(start).cast::<[MaybeUninit<u64>; AVX2_LANES]>() };
         if start + AVX2_LANES <= count {
-            for (at, to) in to.iter_mut().enumerate() {
-                to.write(one(start + at));
+            for (lane, hash) in block.iter_mut().enumerate() {
+                hash.write(hash_key(start + lane));
             }
         } else {
-            for (at, to) in to.iter_mut().enumerate() {
-                to.write(if start + at < count { one(start + at) } else { 0 });
+            for (lane, hash) in block.iter_mut().enumerate() {
+                hash.write(if start + lane < count { hash_key(start + lane) } else { 0 });
             }
         }
     }
@@ -285,7 +285,9 @@ impl<'a, const WORDS: usize> ExactAvx2<'a, WORDS> {
         }
     }
 
-    /// Compares up to four keys with their buckets.
+    /// Compares up to four keys with their buckets: the two halves of a bucket with the bytes that
+    /// it would have if the key were in each slot. `key_index` returns the index of the key at a
+    /// position.
     #[inline]
     #[target_feature(enable = "avx2,bmi2,popcnt")]
     unsafe fn compare_block(
@@ -296,25 +298,25 @@ impl<'a, const WORDS: usize> ExactAvx2<'a, WORDS> {
         count: usize,
         key_index: impl Fn(usize) -> usize,
     ) {
-        let mut one = |at: usize| {
-            let key_index = key_index(at);
+        let mut compare_key = |position: usize| {
+            let key_index = key_index(position);
             // SAFETY: the key's words exist, its tag and bucket are written, and a bucket has 64
             // aligned bytes.
             unsafe {
-                let bucket = visits.buckets.get_unchecked(at).assume_init() as *const u8;
+                let bucket = visits.buckets.get_unchecked(position).assume_init() as *const u8;
                 let tag = _mm256_set1_epi8(tags.get_unchecked(key_index).assume_init() as i8);
                 let low = _mm256_or_si256(self.expected_bytes(0, key_index), _mm256_and_si256(tag, self.tags));
                 let low = _mm256_cmpeq_epi8(_mm256_load_si256(bucket.cast()), low);
                 let high =
                     _mm256_cmpeq_epi8(_mm256_load_si256(bucket.add(32).cast()), self.expected_bytes(1, key_index));
                 let (low, high) = (_mm256_movemask_epi8(low) as u32, _mm256_movemask_epi8(high) as u32);
-                visits.match_masks.get_unchecked_mut(at).write(u64::from(low) | u64::from(high) << 32);
+                visits.match_masks.get_unchecked_mut(position).write(u64::from(low) | u64::from(high) << 32);
             }
         };
         if start + AVX2_LANES <= count {
-            (start..start + AVX2_LANES).for_each(one);
+            (start..start + AVX2_LANES).for_each(compare_key);
         } else {
-            (start..count).for_each(&mut one);
+            (start..count).for_each(&mut compare_key);
         }
     }
 

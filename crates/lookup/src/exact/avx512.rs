@@ -179,11 +179,11 @@ impl<'a, const WORDS: usize, const LINES: usize> ExactAvx512<'a, WORDS, LINES> {
         let ChunkScratch { hashes, tags, first, second, waiting } = scratch;
         let count = out.len().min(CHUNK_KEYS);
         let blocks = count.div_ceil(AVX512_LANES);
-        let near = self.table.hashing.bucket_count() <= self.table.buckets.layout.small_max_buckets;
-        let ahead = if near { PREFETCH_DISTANCE_SMALL } else { PREFETCH_DISTANCE };
+        let is_cached = self.table.hashing.bucket_count() <= self.table.buckets.layout.small_max_buckets;
+        let prefetch_distance = if is_cached { PREFETCH_DISTANCE_SMALL } else { PREFETCH_DISTANCE };
         // Each stage processes a block in a later round, because words just written one by one
         // cannot be loaded as a vector without a stall.
-        for round in 0..blocks + ahead + 3 {
+        for round in 0..blocks + prefetch_distance + 3 {
             // SAFETY: blocks are less than CHUNK_BLOCKS, and each stage reads data that an earlier
             // one has written.
             unsafe {
@@ -202,18 +202,18 @@ impl<'a, const WORDS: usize, const LINES: usize> ExactAvx512<'a, WORDS, LINES> {
                 if block < blocks {
                     first[block].prefetch_buckets();
                 }
-                let block = round.wrapping_sub(2 + ahead);
+                let block = round.wrapping_sub(2 + prefetch_distance);
                 if block < blocks {
                     let start = block * AVX512_LANES;
-                    self.compare_block(&mut first[block], tags, count - start, |at| start + at);
+                    self.compare_block(&mut first[block], tags, count - start, |lane| start + lane);
                 }
-                let block = round.wrapping_sub(3 + ahead);
+                let block = round.wrapping_sub(3 + prefetch_distance);
                 if block < blocks {
                     let start = block * AVX512_LANES;
-                    let there = first_lanes(count - start);
+                    let key_lanes = first_lanes(count - start);
                     let (values, missed) = self.resolve_values(&first[block]);
-                    _mm512_mask_storeu_epi64(out.as_mut_ptr().add(start).cast(), there, values);
-                    waiting.append_missed(load_words(&hashes[block]), start, missed & there);
+                    _mm512_mask_storeu_epi64(out.as_mut_ptr().add(start).cast(), key_lanes, values);
+                    waiting.append_missed(load_words(&hashes[block]), start, missed & key_lanes);
                     if waiting.len >= (waiting.prefetched + 1) * AVX512_LANES {
                         self.choose_second_buckets(waiting, &mut second[waiting.prefetched]);
                         if waiting.prefetched > 0 {
@@ -245,9 +245,9 @@ impl<'a, const WORDS: usize, const LINES: usize> ExactAvx512<'a, WORDS, LINES> {
             for round in 0..blocks + 1 {
                 if round < blocks {
                     let key_index = waiting.key_indices.as_ptr().add(round * AVX512_LANES);
-                    let left = waiting.len - round * AVX512_LANES;
-                    self.compare_block(&mut second[round], tags, left, |at| {
-                        key_index.add(at).read().assume_init() as usize
+                    let remaining = waiting.len - round * AVX512_LANES;
+                    self.compare_block(&mut second[round], tags, remaining, |lane| {
+                        key_index.add(lane).read().assume_init() as usize
                     });
                 }
                 let block = round.wrapping_sub(1);
@@ -330,7 +330,8 @@ impl<'a, const WORDS: usize, const LINES: usize> ExactAvx512<'a, WORDS, LINES> {
         }
     }
 
-    /// Compares up to eight keys with their buckets.
+    /// Compares up to eight keys with their buckets: each line of a bucket with the bytes that it
+    /// would have if the key were in each slot. `key_index` returns the index of a lane's key.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi2,popcnt")]
     unsafe fn compare_block(
@@ -340,28 +341,28 @@ impl<'a, const WORDS: usize, const LINES: usize> ExactAvx512<'a, WORDS, LINES> {
         count: usize,
         key_index: impl Fn(usize) -> usize,
     ) {
-        let mut one = |at: usize| {
-            let key_index = key_index(at);
+        let mut compare_key = |lane: usize| {
+            let key_index = key_index(lane);
             // SAFETY: the key's words and all lines of its bucket exist.
             unsafe {
                 let key = self.load_key(key_index);
-                let bucket = visits.buckets[at].assume_init() as *const u8;
+                let bucket = visits.buckets[lane].assume_init() as *const u8;
                 for line in 0..LINES {
                     let spread = _mm512_load_si512(self.lines[line].spread.as_ptr().cast());
-                    let mut would_be = _mm512_permutexvar_epi8(spread, key);
+                    let mut expected = _mm512_permutexvar_epi8(spread, key);
                     if line == 0 {
                         let tag = tags.get_unchecked(key_index).assume_init() as i8;
-                        would_be = _mm512_mask_set1_epi8(would_be, self.pattern.tag_mask, tag);
+                        expected = _mm512_mask_set1_epi8(expected, self.pattern.tag_mask, tag);
                     }
-                    let is = _mm512_load_si512(bucket.add(LINE_BYTES * line).cast());
-                    visits.mismatch_masks[line][at].write(_mm512_cmpneq_epi8_mask(is, would_be));
+                    let stored = _mm512_load_si512(bucket.add(LINE_BYTES * line).cast());
+                    visits.mismatch_masks[line][lane].write(_mm512_cmpneq_epi8_mask(stored, expected));
                 }
             }
         };
         if count >= AVX512_LANES {
-            (0..AVX512_LANES).for_each(one);
+            (0..AVX512_LANES).for_each(compare_key);
         } else {
-            (0..count).for_each(&mut one);
+            (0..count).for_each(&mut compare_key);
         }
     }
 

@@ -71,32 +71,34 @@ pub(super) struct BucketLayout {
 }
 
 impl BucketLayout {
-    /// Computes the layout for keys of 1..=512 bits and values of up to `longest` bytes.
-    pub(super) fn new(key_bits: u32, longest: usize) -> BucketLayout {
+    /// Computes the layout for keys of 1..=512 bits and values of up to `max_value_bytes` bytes. A
+    /// value that does not fit in its slot has one more byte there, which says so.
+    pub(super) fn new(key_bits: u32, max_value_bytes: usize) -> BucketLayout {
         let words = key_bits.div_ceil(64) as usize;
-        let key = key_bits.div_ceil(8) as usize;
-        let whole = longest.max(MIN_VALUE_BYTES);
-        let (lines, inline) = inline_value_layout(key, whole).unwrap_or_else(|| overflow_value_layout(key));
-        let spills = inline < longest;
-        let value = inline + usize::from(spills);
-        let slots = (lines * LINE_BYTES / (1 + key + value)).min(MAX_SLOTS);
-        let (values, keys) = (slots, slots * (1 + value));
+        let key_bytes = key_bits.div_ceil(8) as usize;
+        let value_bytes = max_value_bytes.max(MIN_VALUE_BYTES);
+        let (lines, inline_bytes) =
+            inline_value_layout(key_bytes, value_bytes).unwrap_or_else(|| overflow_value_layout(key_bytes));
+        let has_overflow = inline_bytes < max_value_bytes;
+        let value_stride = inline_bytes + usize::from(has_overflow);
+        let slots = (lines * LINE_BYTES / (1 + key_bytes + value_stride)).min(MAX_SLOTS);
+        let (values, keys) = (slots, slots * (1 + value_stride));
         let tag_mask = HIGH_BITS >> (64 - 8 * slots);
-        let small = SMALL_TABLE_BYTES / (lines * LINE_BYTES);
-        let shift = ((words * 8 - key) * 8) as u32;
+        let small_max_buckets = SMALL_TABLE_BYTES / (lines * LINE_BYTES);
+        let last_word_shift = ((words * 8 - key_bytes) * 8) as u32;
         BucketLayout {
             key_words: words,
-            key_bytes: key,
-            inline_bytes: inline,
-            value_stride: value,
-            has_overflow: spills,
+            key_bytes,
+            inline_bytes,
+            value_stride,
+            has_overflow,
             slot_count: slots,
             line_count: lines,
             values_offset: values,
             keys_offset: keys,
             tag_mask,
-            small_max_buckets: small,
-            last_word_shift: shift,
+            small_max_buckets,
+            last_word_shift,
         }
     }
 

@@ -18,29 +18,31 @@ const PREFETCH_GROUP: usize = 6;
 const NO_PARENT: u16 = u16::MAX;
 
 impl ExactTable {
-    /// Frees a slot in one of two full buckets by moving other entries. Returns `None` if no free
-    /// slot is within reach.
+    /// Frees a slot in one of two full buckets by moving other entries, in a breadth-first search
+    /// for the shortest path to a free slot. Returns the slot that became free, or `None` if no
+    /// free slot is within reach. Among equally long paths, that which leaves fewest entries in
+    /// second buckets is preferred.
     #[cold]
     #[inline(never)]
     pub(super) fn displace_entry(&mut self, first: usize, second: usize) -> Option<BucketSlot> {
-        let mut visits = std::mem::take(&mut self.cuckoo_nodes);
-        visits.clear();
-        visits.push(CuckooPathNode { bucket: first as u32, parent: NO_PARENT, slot: 0, second_bucket_delta: 0 });
-        visits.push(CuckooPathNode { bucket: second as u32, parent: NO_PARENT, slot: 0, second_bucket_delta: 1 });
+        let mut nodes = std::mem::take(&mut self.cuckoo_nodes);
+        nodes.clear();
+        nodes.push(CuckooPathNode { bucket: first as u32, parent: NO_PARENT, slot: 0, second_bucket_delta: 0 });
+        nodes.push(CuckooPathNode { bucket: second as u32, parent: NO_PARENT, slot: 0, second_bucket_delta: 1 });
         let (mut expanded, mut found) = (0, None);
-        while found.is_none() && visits.len() < MAX_PATH_NODES {
-            let seen = visits.len();
-            let until = seen.min(expanded + PREFETCH_GROUP);
-            for at in expanded..until {
-                self.expand_bucket(&mut visits, at);
+        while found.is_none() && nodes.len() < MAX_PATH_NODES {
+            let node_count = nodes.len();
+            let group_end = node_count.min(expanded + PREFETCH_GROUP);
+            for index in expanded..group_end {
+                self.expand_bucket(&mut nodes, index);
             }
-            expanded = until;
-            let free =
-                (seen..visits.len()).filter_map(|at| Some((at, self.buckets.free_slot(visits[at].bucket as usize)?)));
-            found = free.min_by_key(|(at, _)| visits[*at].second_bucket_delta);
+            expanded = group_end;
+            let free = (node_count..nodes.len())
+                .filter_map(|index| Some((index, self.buckets.free_slot(nodes[index].bucket as usize)?)));
+            found = free.min_by_key(|(index, _)| nodes[*index].second_bucket_delta);
         }
-        let free = found.map(|(at, free)| self.move_entries_along(&visits, at, free));
-        self.cuckoo_nodes = visits;
+        let free = found.map(|(index, free)| self.move_entries_along(&nodes, index, free));
+        self.cuckoo_nodes = nodes;
         free
     }
 

@@ -39,27 +39,27 @@ impl ExactTable {
     /// changes. The caller must then apply them to this table too.
     #[must_use]
     pub(crate) fn catch_up_from(&mut self, other: &ExactTable) -> Option<bool> {
-        let (Some(touched), Some(_)) = (&other.buckets.dirty, &self.buckets.dirty) else {
+        let (Some(dirty), Some(_)) = (&other.buckets.dirty, &self.buckets.dirty) else {
             self.buckets.dirty = None;
             return None;
         };
-        let stashed = !(self.stash.is_empty() && other.stash.is_empty());
-        if !stashed
-            && touched.is_empty()
+        let has_stash = !(self.stash.is_empty() && other.stash.is_empty());
+        if !has_stash
+            && dirty.is_empty()
             && (self.hashing, self.reserve_target) == (other.hashing, other.reserve_target)
         {
             return Some(false);
         }
         self.buckets.grow_buckets(other.hashing.bucket_count());
-        match touched.is_all_dirty {
+        match dirty.is_all_dirty {
             true => self.buckets.lines.copy_from_slice(&other.buckets.lines),
-            false => self.copy_dirty_buckets(other, &touched.buckets),
+            false => self.copy_dirty_buckets(other, &dirty.buckets),
         }
-        if stashed {
+        if has_stash {
             self.stash.clone_from(&other.stash);
         }
         (self.hashing, self.len, self.reserve_target) = (other.hashing, other.len, other.reserve_target);
-        Some(stashed || !touched.is_empty())
+        Some(has_stash || !dirty.is_empty())
     }
 
     fn copy_dirty_buckets(&mut self, other: &ExactTable, buckets: &[u32]) {

@@ -57,20 +57,20 @@ impl ExactTable {
     /// Moves entries that belong in the last bucket. It can be full, because entries displaced
     /// before can have it as their second bucket; entries without space there are reinserted.
     fn split_into_last_bucket(&mut self, step: BucketSplit) {
-        let last = self.hashing.bucket_count() - 1;
+        let last_bucket = self.hashing.bucket_count() - 1;
         for bucket in step.source_buckets() {
-            for from in self.buckets.full_slots(bucket) {
-                let hash = self.buckets.hash_key_in_slot(from, &self.seeds);
+            for source in self.buckets.full_slots(bucket) {
+                let hash = self.buckets.hash_key_in_slot(source, &self.seeds);
                 if self.hashing.first_bucket(hash) == bucket || self.hashing.second_bucket(hash) == bucket {
                     continue;
                 }
-                match self.buckets.free_slot(last) {
-                    Some(to) => self.buckets.move_entry(from, to),
+                match self.buckets.free_slot(last_bucket) {
+                    Some(target) => self.buckets.move_entry(source, target),
                     None => {
                         self.split_scratch.grow_buckets(1);
                         self.buckets.copy_bucket(bucket, &mut self.split_scratch, 0);
-                        self.buckets.clear_slot(from);
-                        self.reinsert_moved(BucketSlot { bucket: 0, slot: from.slot }, hash);
+                        self.buckets.clear_slot(source);
+                        self.reinsert_moved(BucketSlot { bucket: 0, slot: source.slot }, hash);
                     }
                 }
             }

@@ -31,34 +31,37 @@ const HASH_VALUES: usize = 256;
 /// Bucket in the group, for each group size from [`GROUP`] on and each value of the hash bits.
 static GROUP_BUCKET: [[u8; HASH_VALUES]; GROUP] = group_bucket_table();
 
+/// Computes the bucket of each hash value for each size of a group of buckets. The group grows by
+/// one bucket at a time, and values move only to the new bucket: first those that belong there when
+/// the group is complete, then some of the fullest buckets', so that loads stay even.
 const fn group_bucket_table() -> [[u8; HASH_VALUES]; GROUP] {
     let mut sizes = [[0; HASH_VALUES]; GROUP];
-    let mut count = [HASH_VALUES / GROUP; GROUP * 2];
-    let mut place = 0;
-    while place < HASH_VALUES {
-        sizes[0][place] = (place % GROUP) as u8;
-        place += 1;
+    let mut value_counts = [HASH_VALUES / GROUP; GROUP * 2];
+    let mut value = 0;
+    while value < HASH_VALUES {
+        sizes[0][value] = (value % GROUP) as u8;
+        value += 1;
     }
     let mut size = 1;
     while size < GROUP {
         sizes[size] = sizes[size - 1];
-        let new = GROUP + size - 1;
-        count[new] = 0;
+        let new_bucket = GROUP + size - 1;
+        value_counts[new_bucket] = 0;
         // Values that finally belong to the new bucket.
-        let mut place = 0;
-        while place < HASH_VALUES {
-            if place % (2 * GROUP) == new {
-                count[sizes[size][place] as usize] -= 1;
-                count[new] += 1;
-                sizes[size][place] = new as u8;
+        let mut value = 0;
+        while value < HASH_VALUES {
+            if value % (2 * GROUP) == new_bucket {
+                value_counts[sizes[size][value] as usize] -= 1;
+                value_counts[new_bucket] += 1;
+                sizes[size][value] = new_bucket as u8;
             }
-            place += 1;
+            value += 1;
         }
         // Values that the new bucket takes temporarily, from the fullest buckets.
-        while let Some(place) = fullest_bucket_value(&sizes[size], &count, new) {
-            count[sizes[size][place] as usize] -= 1;
-            count[new] += 1;
-            sizes[size][place] = new as u8;
+        while let Some(value) = fullest_bucket_value(&sizes[size], &value_counts, new_bucket) {
+            value_counts[sizes[size][value] as usize] -= 1;
+            value_counts[new_bucket] += 1;
+            sizes[size][value] = new_bucket as u8;
         }
         size += 1;
     }

@@ -33,24 +33,26 @@ pub(super) struct BucketCompare {
 }
 
 impl BucketCompare {
-    pub(super) fn new(g: &BucketLayout) -> BucketCompare {
-        let none = LineCompare { spread: [0; LINE_BYTES], slot_masks: [0; MAX_SLOTS] };
-        let mut lines = vec![none; g.line_count].into_boxed_slice();
+    /// Computes the constants for a layout: for each byte of a line the byte of a key that belongs
+    /// there (`spread`), and for each slot the bytes that must be equal, its tag among them.
+    pub(super) fn new(layout: &BucketLayout) -> BucketCompare {
+        let empty = LineCompare { spread: [0; LINE_BYTES], slot_masks: [0; MAX_SLOTS] };
+        let mut lines = vec![empty; layout.line_count].into_boxed_slice();
         let mut values = [0; MAX_SLOTS];
-        for (slot, value) in values.iter_mut().enumerate().take(g.slot_count) {
-            *value = (g.values_offset + slot * g.value_stride) as u64;
+        for (slot, value) in values.iter_mut().enumerate().take(layout.slot_count) {
+            *value = (layout.values_offset + slot * layout.value_stride) as u64;
             lines[0].slot_masks[slot] = 1 << slot;
-            for byte in 0..g.key_bytes {
-                let place = g.keys_offset + slot * g.key_bytes + byte;
-                let line = &mut lines[place / LINE_BYTES];
-                line.spread[place % LINE_BYTES] = byte as u8;
-                line.slot_masks[slot] |= 1 << (place % LINE_BYTES);
+            for byte in 0..layout.key_bytes {
+                let offset = layout.keys_offset + slot * layout.key_bytes + byte;
+                let line = &mut lines[offset / LINE_BYTES];
+                line.spread[offset % LINE_BYTES] = byte as u8;
+                line.slot_masks[slot] |= 1 << (offset % LINE_BYTES);
             }
         }
         BucketCompare {
-            half_shuffles: Box::new(half_shuffles(&lines[0], g.slot_count)),
+            half_shuffles: Box::new(half_shuffles(&lines[0], layout.slot_count)),
             lines,
-            tag_mask: (1 << g.slot_count) - 1,
+            tag_mask: (1 << layout.slot_count) - 1,
             value_offsets: values,
         }
     }

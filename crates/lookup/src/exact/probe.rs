@@ -189,37 +189,39 @@ fn lookup<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8
 
 /// Looks up at most [`CHUNK_KEYS`] keys. `W` is the number of words of a key; 0 takes it from the
 /// table. The table must have buckets.
+/// Keys that are not in their first bucket wait until the block's end for the second, which is then
+/// prefetched.
 #[inline(always)]
 fn lookup_chunk<const W: usize>(table: &ExactTable, keys: &[u64], out: &mut [*const u8]) {
     let probe = ProbeView::<W>::new(table);
     let mut hashes = [0u64; CHUNK_KEYS];
-    let mut waiting = [0u16; CHUNK_KEYS];
-    let mut waits = 0;
+    let mut missed = [0u16; CHUNK_KEYS];
+    let mut missed_count = 0;
     let count = out.len();
-    let ahead = PREFETCH_DISTANCE.min(count);
+    let distance = PREFETCH_DISTANCE.min(count);
     // Until its comparison, a key's element of `out` holds the address of its bucket.
-    for at in 0..ahead {
-        (hashes[at], out[at]) = probe.hash_and_prefetch(keys, at);
+    for index in 0..distance {
+        (hashes[index], out[index]) = probe.hash_and_prefetch(keys, index);
     }
     for block in (0..count).step_by(SECOND_BUCKET_BLOCK) {
-        let before = waits;
-        for at in block..count.min(block + SECOND_BUCKET_BLOCK) {
-            if at + ahead < count {
-                (hashes[at + ahead], out[at + ahead]) = probe.hash_and_prefetch(keys, at + ahead);
+        let missed_before = missed_count;
+        for index in block..count.min(block + SECOND_BUCKET_BLOCK) {
+            if index + distance < count {
+                (hashes[index + distance], out[index + distance]) = probe.hash_and_prefetch(keys, index + distance);
             }
-            let value = probe.find_value(out[at], hashes[at], keys, at);
-            out[at] = value;
+            let value = probe.find_value(out[index], hashes[index], keys, index);
+            out[index] = value;
             // Branch-free, because whether a key is in its second bucket is unpredictable.
-            waiting[waits] = at as u16;
-            waits += usize::from(value.is_null());
+            missed[missed_count] = index as u16;
+            missed_count += usize::from(value.is_null());
         }
-        for at in waiting[before..waits].iter().map(|at| usize::from(*at)) {
-            out[at] = probe.bucket_ptr(table.hashing.second_bucket(hashes[at]));
-            prefetch(out[at], probe.layout.line_count);
+        for index in missed[missed_before..missed_count].iter().map(|index| usize::from(*index)) {
+            out[index] = probe.bucket_ptr(table.hashing.second_bucket(hashes[index]));
+            prefetch(out[index], probe.layout.line_count);
         }
     }
-    for at in waiting[..waits].iter().map(|at| usize::from(*at)) {
-        out[at] = probe.find_value(out[at], hashes[at], keys, at);
+    for index in missed[..missed_count].iter().map(|index| usize::from(*index)) {
+        out[index] = probe.find_value(out[index], hashes[index], keys, index);
     }
 }
 

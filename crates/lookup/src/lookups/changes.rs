@@ -65,7 +65,9 @@ impl LookupSet {
         standby_backlog.iter().for_each(|batch| self.apply_except(state, batch, &done));
     }
 
-    /// Applies all changes except changes of entries in tables marked in `done`.
+    /// Applies all changes except changes of entries in tables marked in `done`, which the caller
+    /// has copied. `done` is indexed by table. Large batches reserve memory first and maintain at
+    /// the end.
     fn apply_except(&mut self, state: &ControlState, batch: &ChangesWithIds, done: &[bool]) {
         let mut groups = Vec::new();
         let mut scratch = EncodeScratch::default();
@@ -85,13 +87,13 @@ impl LookupSet {
             if let Some(upcoming) = batch.changes.get(index + PREFETCH_DISTANCE) {
                 self.prefetch_change(upcoming, &mut scratch.key);
             }
-            let number = batch.entry_id(index);
+            let entry_id = batch.entry_id(index);
             match change {
                 StateChange::Inserted(table, entry, _) => {
-                    self.tables[table.index()].insert_entry(&mut scratch, entry, number)
+                    self.tables[table.index()].insert_entry(&mut scratch, entry, entry_id)
                 }
                 StateChange::Modified(table, old, new, _) if old.action() != new.action() => {
-                    self.tables[table.index()].insert_entry(&mut scratch, new, number);
+                    self.tables[table.index()].insert_entry(&mut scratch, new, entry_id);
                 }
                 StateChange::Deleted(table, entry) => self.tables[table.index()].remove_entry(&mut scratch, entry),
                 StateChange::DefaultAction(table) => {
@@ -191,14 +193,14 @@ impl LookupSet {
 }
 
 impl TableLookups {
-    /// Inserts an entry, or replaces its value.
-    fn insert_entry(&mut self, scratch: &mut EncodeScratch, entry: &StoredEntry, number: Option<u32>) {
+    /// Inserts an entry, or replaces its value. `entry_id` is its id if values carry it.
+    fn insert_entry(&mut self, scratch: &mut EncodeScratch, entry: &StoredEntry, entry_id: Option<u32>) {
         let EncodeScratch { key, value } = scratch;
-        if let Some(number) = number {
-            self.entry_id_bound = self.entry_id_bound.max(number.saturating_add(1));
+        if let Some(entry_id) = entry_id {
+            self.entry_id_bound = self.entry_id_bound.max(entry_id.saturating_add(1));
         }
         let encoder = &*self.encoder;
-        let value = encoder.encode_value(entry.action(), number.unwrap_or(0), value);
+        let value = encoder.encode_value(entry.action(), entry_id.unwrap_or(0), value);
         match &mut self.structure {
             // A keyless table never hits an entry.
             LookupStructure::Keyless => {}
@@ -220,6 +222,7 @@ impl TableLookups {
         }
     }
 
+    /// Removes an entry from the table's structure, and from the copy for small tables.
     fn remove_entry(&mut self, scratch: &mut EncodeScratch, entry: &StoredEntry) {
         let key = &mut scratch.key;
         match &mut self.structure {

@@ -98,22 +98,22 @@ fn lookup_in_trie<A: AddressBits>(table: &TypedLpmTable<A>, keys: &[u64], out: &
 fn lookup_one_by_one<A: AddressBits>(table: &TypedLpmTable<A>, keys: &[u64], out: &mut [*const u8]) {
     let view = LpmView::new(&table.forest);
     for (key, out) in keys.chunks_exact(A::WORDS).zip(out) {
-        let (mut at, mut address, mut found) = (table.root, A::from_words(key, table.lpm_bits), std::ptr::null());
-        while !at.is_null() {
-            let (here, to, len) = if at.is_prefix_line() {
-                let line = view.pool.wrapping_add((at.line() as usize) << 6);
+        let (mut block, mut address, mut found) = (table.root, A::from_words(key, table.lpm_bits), std::ptr::null());
+        while !block.is_null() {
+            let (value, next, len) = if block.is_prefix_line() {
+                let line = view.pool.wrapping_add((block.line() as usize) << 6);
                 // SAFETY: a prefix line in the pool with these layouts; a scalar matcher has no
                 // requirements.
                 unsafe { search_line::<A, ScalarMatcher, false>(&view, view.line_layouts, line, address) }
             } else {
-                let slot = NodeSlots::of_node(&view, at, 0).map_or(0, |slots| slots.read_slot(address));
+                let slot = NodeSlots::of_node(&view, block, 0).map_or(0, |slots| slots.read_slot(address));
                 let number = slot as usize & ((1 << VALUE_NUMBER_BITS) - 1);
-                let here =
+                let value =
                     if number != 0 { view.values.wrapping_add(number * view.value_stride) } else { std::ptr::null() };
-                (here, BlockRef(slot >> VALUE_NUMBER_BITS), at.stride())
+                (value, BlockRef(slot >> VALUE_NUMBER_BITS), block.stride())
             };
-            found = if here.is_null() { found } else { here };
-            (at, address) = (to, address.skip_bits(len));
+            found = if value.is_null() { found } else { value };
+            (block, address) = (next, address.skip_bits(len));
         }
         *out = found;
     }
@@ -136,6 +136,9 @@ pub(super) fn lookup_up_to_avx2<A: AddressBits>(table: &TypedLpmTable<A>, keys: 
     lookup_scalar(table, keys, out);
 }
 
+/// Looks up keys with eight at once. A table without exact keys, or a chunk of keys that all share
+/// an exact key, has one root for all keys. Otherwise the directory gives each key its own line,
+/// and only keys with a compressed child go on.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn lookup_avx512<A: AddressBits>(table: &TypedLpmTable<A>, keys: &[u64], out: &mut [*const u8]) {
@@ -145,9 +148,9 @@ fn lookup_avx512<A: AddressBits>(table: &TypedLpmTable<A>, keys: &[u64], out: &m
     let view = LpmView::new(&table.forest);
     let mut memory = MaybeUninit::uninit();
     let lanes = TrieWalkAvx512::new(&mut memory);
-    let whole = table.directory.is_none().then(|| RootCache::from_block(&view, table, table.root));
+    let table_root = table.directory.is_none().then(|| RootCache::from_block(&view, table, table.root));
     let words = table.exact_words + A::WORDS;
-    let eights = super::directory_avx512::is_available() && super::directory_avx512::supports_table(table);
+    let searches_eight_keys = super::directory_avx512::is_available() && super::directory_avx512::supports_table(table);
     let mut addresses = [MaybeUninit::<u64>::uninit(); 2 * CHUNK_KEYS];
     out.fill(std::ptr::null());
     for (keys, out) in keys.chunks(CHUNK_KEYS * words).zip(out.chunks_mut(CHUNK_KEYS)) {
@@ -157,29 +160,29 @@ fn lookup_avx512<A: AddressBits>(table: &TypedLpmTable<A>, keys: &[u64], out: &m
         // `BlockRef` in a line or slot refers to a block of its type in the pool. There are `count`
         // keys and results.
         unsafe {
-            let start = if A::WORDS == 1 {
+            let walk_from_root = if A::WORDS == 1 {
                 TrieWalkAvx512::walk_from_root::<false>
             } else {
                 TrieWalkAvx512::walk_from_root::<true>
             };
-            match (&table.directory, &whole, common_root(&view, table, keys, count)) {
+            match (&table.directory, &table_root, common_root(&view, table, keys, count)) {
                 (_, Some(root), _) => {
-                    start(lanes, &view, root, (keys.as_ptr(), table.lpm_bits), out.as_mut_ptr(), count);
+                    walk_from_root(lanes, &view, root, (keys.as_ptr(), table.lpm_bits), out.as_mut_ptr(), count);
                 }
                 (_, _, Some(root)) => {
-                    for (index, to) in addresses[..count * A::WORDS].iter_mut().enumerate() {
+                    for (index, word_out) in addresses[..count * A::WORDS].iter_mut().enumerate() {
                         let (key, word) = (index / A::WORDS, index % A::WORDS);
-                        to.write(keys[key * words + table.exact_words + word]);
+                        word_out.write(keys[key * words + table.exact_words + word]);
                     }
                     let addresses = addresses.as_ptr().cast();
-                    start(lanes, &view, &root, (addresses, table.lpm_bits), out.as_mut_ptr(), count);
+                    walk_from_root(lanes, &view, &root, (addresses, table.lpm_bits), out.as_mut_ptr(), count);
                 }
                 (Some(directory), ..) => {
                     let mut go_on = |index: usize, to: BlockRef, rest: u128| {
                         prefetch_line(view.pool.wrapping_add((to.line() as usize) << 6));
                         lanes.send_key(to, rest, index);
                     };
-                    if eights {
+                    if searches_eight_keys {
                         let directory = (directory, table.lpm_bits);
                         super::directory_avx512::search_first_lines(
                             &view,
@@ -204,15 +207,15 @@ fn lookup_avx512<A: AddressBits>(table: &TypedLpmTable<A>, keys: &[u64], out: &m
                     TrieWalkAvx512::walk_nodes::<true>
                 };
                 walk(lanes, &view, out.as_mut_ptr());
-                let going = lanes.process_lines(|key, set, rest| {
-                    let line = view.pool.wrapping_add((set.line() as usize) << 6);
+                let has_more = lanes.process_lines(|key, line_ref, rest| {
+                    let line = view.pool.wrapping_add((line_ref.line() as usize) << 6);
                     let rest = A::from_left_u128(rest);
                     let (found, to, len) = search_line::<A, Avx512Matcher, false>(&view, view.line_layouts, line, rest);
                     out[key] = select_unpredictable(!found.is_null(), found, out[key]);
                     prefetch_line(view.pool.wrapping_add((to.line() as usize) << 6));
                     (to, rest.skip_bits(len).to_left_u128())
                 });
-                if !going {
+                if !has_more {
                     break;
                 }
             }
@@ -257,20 +260,21 @@ fn lookup_avx2<A: AddressBits>(table: &TypedLpmTable<A>, keys: &[u64], out: &mut
     unsafe { lookup_with::<A, super::matcher::Avx2Matcher>(table, keys, out) }
 }
 
-/// Looks up keys with the given matcher.
+/// Looks up keys with the given matcher: first the line or root of each key of a chunk, then one
+/// level of the trie at a time for all keys that go on.
 ///
 /// # Safety
 /// The processor has the matcher's instructions.
 #[inline(always)]
 unsafe fn lookup_with<A: AddressBits, M: PrefixMatcher>(table: &TypedLpmTable<A>, keys: &[u64], out: &mut [*const u8]) {
     let view = LpmView::new(&table.forest);
-    let mut way = TrieWorklist::<A> {
+    let mut worklist = TrieWorklist::<A> {
         nodes: [const { MaybeUninit::uninit() }; CHUNK_KEYS],
         lines: [const { MaybeUninit::uninit() }; CHUNK_KEYS],
         node_count: 0,
         line_count: 0,
     };
-    let whole =
+    let table_root =
         table.directory.is_none().then(|| RootCache::from_block(&view, table, table.root)).filter(RootCache::is_cached);
     let words = table.exact_words + A::WORDS;
     out.fill(std::ptr::null());
@@ -281,21 +285,21 @@ unsafe fn lookup_with<A: AddressBits, M: PrefixMatcher>(table: &TypedLpmTable<A>
         // SAFETY: the table's blocks are consistent: each `BlockRef` in a line or slot refers to a
         // block of its type in the pool.
         unsafe {
-            let mut go_on = |index: usize, to, rest| way.push_cursor(&view, to, rest, index as u16);
+            let mut go_on = |index: usize, to, rest| worklist.push_cursor(&view, to, rest, index as u16);
             let address = |index: usize| {
                 let key = keys.get_unchecked(index * words + table.exact_words..(index + 1) * words);
                 A::from_words(key, table.lpm_bits)
             };
-            match (root.as_ref().or(whole.as_ref()), &table.directory) {
+            match (root.as_ref().or(table_root.as_ref()), &table.directory) {
                 (Some(root), _) => root.lookup_each(&view, address, out, go_on),
                 (None, Some(directory)) => search_first_lines::<A, M>(&view, table, directory, keys, out, go_on),
                 (None, None) => (0..count).for_each(|index| go_on(index, table.root, address(index))),
             }
-            while way.node_count + way.line_count > 0 {
-                while way.node_count > 0 {
-                    step_nodes(&view, &mut way, out);
+            while worklist.node_count + worklist.line_count > 0 {
+                while worklist.node_count > 0 {
+                    step_nodes(&view, &mut worklist, out);
                 }
-                step_lines::<A, M>(&view, &mut way, out);
+                step_lines::<A, M>(&view, &mut worklist, out);
             }
         }
         if table.forest.values.len() * view.value_stride > CACHED_BYTES {

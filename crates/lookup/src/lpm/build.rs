@@ -59,41 +59,45 @@ impl<A: AddressBits> TrieForest<A> {
         self.replace_empty_line(BlockRef::prefix_line(at))
     }
 
+    /// Stores routes in a line: all in the line if they fit, otherwise some in the line and the
+    /// others below a compressed child. `depth` is the number of address bits before the line; a
+    /// child that would hold all routes covers at least `skip` bits or none.
     fn fill_line(
         &mut self,
-        formats: &PrefixLineLayouts,
+        layouts: &PrefixLineLayouts,
         line: &mut LineBytes,
         routes: &[LpmRoute<A>],
         depth: u32,
         skip: u32,
     ) {
         if routes.len() <= 16 {
-            let mut set = PrefixLine { routes: Default::default(), compressed_child: None, value_block: None };
-            routes.iter().for_each(|route| set.insert_route(route.skip_leading_bits(depth)));
-            if formats.write_line(line, &mut self.pool, &set) {
+            let mut contents = PrefixLine { routes: Default::default(), compressed_child: None, value_block: None };
+            routes.iter().for_each(|route| contents.insert_route(route.skip_leading_bits(depth)));
+            if layouts.write_line(line, &mut self.pool, &contents) {
                 return;
             }
         }
-        let mut choice = choose_compressed_child(formats, routes, depth);
-        let all_inside = choice.to - choice.from == routes.len();
-        if choice.len < skip && all_inside {
-            choice.len = 0;
+        let mut split = choose_compressed_child(layouts, routes, depth);
+        let are_all_inside = split.to - split.from == routes.len();
+        if split.len < skip && are_all_inside {
+            split.len = 0;
         }
-        let inside = &routes[choice.from..choice.to];
-        let child = self.build_node(inside, depth + choice.len);
-        let addr = inside[0].addr.skip_bits(depth).keep_leading(choice.len);
-        let gate = Some(CompressedChild { addr, len: choice.len, child });
-        let mut set = PrefixLine { routes: Default::default(), compressed_child: gate, value_block: None };
-        let outside = routes[..choice.from].iter().chain(&routes[choice.to..]);
-        outside.for_each(|route| set.insert_route(route.skip_leading_bits(depth)));
-        let written = formats.write_line(line, &mut self.pool, &set);
+        let inside = &routes[split.from..split.to];
+        let child = self.build_node(inside, depth + split.len);
+        let addr = inside[0].addr.skip_bits(depth).keep_leading(split.len);
+        let compressed_child = Some(CompressedChild { addr, len: split.len, child });
+        let mut contents = PrefixLine { routes: Default::default(), compressed_child, value_block: None };
+        let outside = routes[..split.from].iter().chain(&routes[split.to..]);
+        outside.for_each(|route| contents.insert_route(route.skip_leading_bits(depth)));
+        let written = layouts.write_line(line, &mut self.pool, &contents);
         debug_assert!(written, "the prefixes outside the child fit in the line");
     }
 
-    /// Builds a node of prefixes that are all longer than `depth`.
+    /// Builds a node of prefixes that are all longer than `depth`. Prefixes that end within the
+    /// node's stride are expanded to slots; longer ones become children, one for each slot.
     fn build_node(&mut self, routes: &[LpmRoute<A>], depth: u32) -> BlockRef {
         let (stride, mut size) = choose_stride(routes, depth, node::min_slot_size(self.values.len() as u32 + 1));
-        let mut endings = Vec::with_capacity(routes.iter().filter(|route| route.len <= depth + stride).count());
+        let mut node_prefixes = Vec::with_capacity(routes.iter().filter(|route| route.len <= depth + stride).count());
         let mut children = Vec::new();
         for run in routes.chunk_by(|a, b| {
             a.addr.skip_bits(depth).leading_bits(stride) == b.addr.skip_bits(depth).leading_bits(stride)
@@ -101,24 +105,24 @@ impl<A: AddressBits> TrieForest<A> {
             let slot = run[0].addr.skip_bits(depth).leading_bits(stride);
             // Sorted, so prefixes that end here come first: they are shorter and have zeros after
             // their end.
-            let here = run.partition_point(|route| route.len <= depth + stride);
-            for route in &run[..here] {
+            let ending_count = run.partition_point(|route| route.len <= depth + stride);
+            for route in &run[..ending_count] {
                 let number = self.cell_to_number(route.cell);
-                endings.push(NodePrefix::new(slot, route.len - depth, number));
+                node_prefixes.push(NodePrefix::new(slot, route.len - depth, number));
                 size = size.max(node::min_slot_size(number));
             }
-            if here < run.len() {
-                children.push((slot, self.build_sorted_block(&run[here..], depth + stride)));
+            if ending_count < run.len() {
+                children.push((slot, self.build_sorted_block(&run[ending_count..], depth + stride)));
             }
         }
         if !children.is_empty() {
             size = INNER_SLOT_SIZE;
         }
-        let at = self.nodes.new_node(&mut self.pool, stride, size, endings, routes.len());
+        let node = self.nodes.new_node(&mut self.pool, stride, size, node_prefixes, routes.len());
         for (slot, child) in children {
-            node::set_child(&mut self.pool, at, slot, child);
+            node::set_child(&mut self.pool, node, slot, child);
         }
-        at
+        node
     }
 }
 
@@ -134,41 +138,41 @@ struct SplitCandidate {
 /// prefixes share the next bit, none is left out. Where they differ, the smaller side is left out
 /// if it fits with space for one more.
 fn choose_compressed_child<A: AddressBits>(
-    formats: &PrefixLineLayouts,
+    layouts: &PrefixLineLayouts,
     routes: &[LpmRoute<A>],
     depth: u32,
 ) -> SplitCandidate {
     let count = routes.len();
-    let mut at = SplitCandidate { len: 0, from: 0, to: count };
-    let mut best = at;
+    let mut candidate = SplitCandidate { len: 0, from: 0, to: count };
+    let mut best = candidate;
     // Bits of the longest prefix outside the child.
-    let mut longest = 0;
+    let mut max_outside_len = 0;
     loop {
-        if routes[at.from].len == depth + at.len {
-            at.from += 1;
-            longest = longest.max(at.len);
+        if routes[candidate.from].len == depth + candidate.len {
+            candidate.from += 1;
+            max_outside_len = max_outside_len.max(candidate.len);
         }
-        let outside = at.from + count - at.to;
-        let room = formats.capacity_with_child(longest.max(at.len));
-        if outside > room || at.from == at.to {
+        let outside = candidate.from + count - candidate.to;
+        let capacity = layouts.capacity_with_child(max_outside_len.max(candidate.len));
+        if outside > capacity || candidate.from == candidate.to {
             return best;
         }
-        best = at;
-        let inside = &routes[at.from..at.to];
-        let middle = at.from + inside.partition_point(|route| !route.addr.bit(depth + at.len));
-        let (zeros, ones) = (middle - at.from, at.to - middle);
-        let fewer = zeros.min(ones);
-        if count > MAX_COMPRESSED_PREFIXES || (fewer > 0 && outside + fewer + 1 > room) {
+        best = candidate;
+        let inside = &routes[candidate.from..candidate.to];
+        let middle = candidate.from + inside.partition_point(|route| !route.addr.bit(depth + candidate.len));
+        let (zeros, ones) = (middle - candidate.from, candidate.to - middle);
+        let smaller_side = zeros.min(ones);
+        if count > MAX_COMPRESSED_PREFIXES || (smaller_side > 0 && outside + smaller_side + 1 > capacity) {
             return best;
         }
-        let left_out = if zeros >= ones { middle..at.to } else { at.from..middle };
-        longest = routes[left_out].iter().map(|route| route.len - depth).fold(longest, u32::max);
+        let left_out = if zeros >= ones { middle..candidate.to } else { candidate.from..middle };
+        max_outside_len = routes[left_out].iter().map(|route| route.len - depth).fold(max_outside_len, u32::max);
         if zeros >= ones {
-            at.to = middle;
+            candidate.to = middle;
         } else {
-            at.from = middle;
+            candidate.from = middle;
         }
-        at.len += 1;
+        candidate.len += 1;
     }
 }
 

@@ -155,6 +155,7 @@ impl ExactKeyDirectory {
         if let Some(slot) = self.find_hashed(key, hash) {
             return slot;
         }
+        // Above a load of 80%, lines are far from their homes.
         if (self.len + 1) * 5 > self.slot_count * 4 {
             self.resize(self.slot_count * 3 / 2);
         }
@@ -208,20 +209,20 @@ impl ExactKeyDirectory {
 
     /// Removes a line and moves later displaced lines up.
     pub(super) fn remove(&mut self, slot: usize) {
-        let (mut gap, mut at) = (slot, slot);
+        let (mut gap, mut slot_after_gap) = (slot, slot);
         loop {
-            at = self.wrap_slot(at + 1);
-            if self.tags[at] == 0 {
+            slot_after_gap = self.wrap_slot(slot_after_gap + 1);
+            if self.tags[slot_after_gap] == 0 {
                 break;
             }
-            let home = home_slot(self.hash_of_slot(at), self.slot_count);
+            let home = home_slot(self.hash_of_slot(slot_after_gap), self.slot_count);
             // Distance from the home line, with wrapping.
             let distance = |slot: usize| {
                 if slot >= home { slot - home } else { slot + self.slot_count - home }
             };
-            if distance(gap) < distance(at) {
-                self.move_line(at, gap);
-                gap = at;
+            if distance(gap) < distance(slot_after_gap) {
+                self.move_line(slot_after_gap, gap);
+                gap = slot_after_gap;
             }
         }
         self.set_tag(gap, 0);

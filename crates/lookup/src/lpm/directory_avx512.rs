@@ -91,60 +91,65 @@ pub(super) fn supports_table<A: AddressBits>(table: &TypedLpmTable<A>) -> bool {
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) unsafe fn search_first_lines(
     view: &LpmView<'_>,
-    formats: &PrefixLineLayouts,
+    layouts: &PrefixLineLayouts,
     (directory, bits): (&ExactKeyDirectory, u32),
     keys: &[u64],
     out: &mut [*const u8],
     mut go_on: impl FnMut(usize, BlockRef, u64),
 ) {
     let count = out.len().min(CHUNK_KEYS).min(keys.len() / 2);
-    let lanes = DirectoryAvx512::new(view, formats, directory, bits);
-    let mut room = MaybeUninit::<[KeyBlock8; RING_BLOCKS]>::uninit();
+    let lanes = DirectoryAvx512::new(view, layouts, directory, bits);
+    let mut ring = MaybeUninit::<[KeyBlock8; RING_BLOCKS]>::uninit();
     // SAFETY: blocks are words that may be uninitialised, and a mask that is written before it is
     // read.
-    let room = unsafe { &mut *room.as_mut_ptr().cast::<[MaybeUninit<KeyBlock8>; RING_BLOCKS]>() };
-    let block = |number: usize| number % RING_BLOCKS;
+    let ring = unsafe { &mut *ring.as_mut_ptr().cast::<[MaybeUninit<KeyBlock8>; RING_BLOCKS]>() };
+    let ring_index = |number: usize| number % RING_BLOCKS;
     let blocks = count.div_ceil(AVX512_LANES);
-    let ahead = if directory.slot_count() * size_of::<LineBytes>() <= CACHED_BYTES {
+    let prefetch_distance = if directory.slot_count() * size_of::<LineBytes>() <= CACHED_BYTES {
         PREFETCH_DISTANCE_SMALL
     } else {
         PREFETCH_DISTANCE
     };
-    let mut late = TagCollisions::new();
-    for round in 0..blocks + ahead + BLOCK_STEPS - 1 {
-        let at = |behind: usize| Some(round.wrapping_sub(behind)).filter(|number| *number < blocks);
+    let mut collisions = TagCollisions::new();
+    for round in 0..blocks + prefetch_distance + BLOCK_STEPS - 1 {
+        // Number of the block that is a step's turn in this round, `behind` rounds after its first
+        // step.
+        let block_at = |behind: usize| Some(round.wrapping_sub(behind)).filter(|number| *number < blocks);
         // SAFETY: each step reads data that earlier steps have written for the block, and a block
         // is finished before another reuses its memory.
         unsafe {
-            if let Some(number) = at(0) {
+            if let Some(number) = block_at(0) {
                 lanes.hash_keys(
-                    &mut *room[block(number)].as_mut_ptr(),
+                    &mut *ring[ring_index(number)].as_mut_ptr(),
                     keys.as_ptr().add(number * AVX512_LANES * 2),
                     count - number * AVX512_LANES,
                 );
             }
-            if let Some(number) = at(1) {
-                prefetch_lines(&(*room[block(number)].as_ptr()).tags);
+            if let Some(number) = block_at(1) {
+                prefetch_lines(&(*ring[ring_index(number)].as_ptr()).tags);
             }
-            if let Some(number) = at(2) {
-                lanes.choose_lines(&mut *room[block(number)].as_mut_ptr(), first_lanes(count - number * AVX512_LANES));
+            if let Some(number) = block_at(2) {
+                lanes.choose_lines(
+                    &mut *ring[ring_index(number)].as_mut_ptr(),
+                    first_lanes(count - number * AVX512_LANES),
+                );
             }
-            if let Some(number) = at(3) {
-                prefetch_lines(&(*room[block(number)].as_ptr()).lines);
+            if let Some(number) = block_at(3) {
+                prefetch_lines(&(*ring[ring_index(number)].as_ptr()).lines);
             }
-            if let Some(number) = at(3 + ahead) {
-                lanes.read_headers(&mut *room[block(number)].as_mut_ptr(), number * AVX512_LANES, &mut late);
+            if let Some(number) = block_at(3 + prefetch_distance) {
+                lanes.read_headers(&mut *ring[ring_index(number)].as_mut_ptr(), number * AVX512_LANES, &mut collisions);
             }
-            if let Some(number) = at(4 + ahead) {
-                lanes.compare_prefixes(&mut *room[block(number)].as_mut_ptr());
+            if let Some(number) = block_at(4 + prefetch_distance) {
+                lanes.compare_prefixes(&mut *ring[ring_index(number)].as_mut_ptr());
             }
-            if let Some(number) = at(5 + ahead) {
+            if let Some(number) = block_at(5 + prefetch_distance) {
                 let first = number * AVX512_LANES;
-                lanes.store_results(&*room[block(number)].as_ptr(), (first, count - first), out, &mut go_on);
+                lanes.store_results(&*ring[ring_index(number)].as_ptr(), (first, count - first), out, &mut go_on);
             }
         }
     }
-    for index in late {
+    for index in collisions {
         if let (Some(key), Some(out)) = (keys[2 * index..].first_chunk(), out.get_mut(index)) {
             lanes.lookup_collision(key, out, |to, rest| go_on(index, to, rest));
         }
@@ -168,28 +173,30 @@ unsafe fn prefetch_lines(places: &Words8) {
 }
 
 impl<'a> DirectoryAvx512<'a> {
+    /// Loads the constants of a table: `bits` is the number of address bits, and the offsets of all
+    /// line layouts become vectors that are indexed by a layout's number.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn new(
         view: &'a LpmView<'a>,
-        formats: &'a PrefixLineLayouts,
+        layouts: &'a PrefixLineLayouts,
         directory: &'a ExactKeyDirectory,
         bits: u32,
     ) -> DirectoryAvx512<'a> {
-        let each = |of: fn(&PrefixLineLayout) -> u8| {
-            let offsets: [u64; AVX512_LANES] = std::array::from_fn(|number| u64::from(of(&formats.layouts[number])));
+        let offsets_by_layout = |field: fn(&PrefixLineLayout) -> u8| {
+            let offsets: [u64; AVX512_LANES] = std::array::from_fn(|number| u64::from(field(&layouts.layouts[number])));
             // SAFETY: eight words.
             unsafe { _mm512_loadu_si512(offsets.as_ptr().cast()) }
         };
         DirectoryAvx512 {
             view,
-            line_layouts: formats,
+            line_layouts: layouts,
             directory,
             tags: directory.tags.as_ptr(),
             lines: directory.lines.as_ptr().cast(),
             unused: 64 - bits,
-            shifts: each(|format| format.shifts_offset),
-            cells: each(|format| format.cells_offset),
+            shifts: offsets_by_layout(|layout| layout.shifts_offset),
+            cells: offsets_by_layout(|layout| layout.cells_offset),
         }
     }
 
@@ -215,7 +222,9 @@ impl<'a> DirectoryAvx512<'a> {
         store_words(&mut block.tags, _mm512_add_epi64(homes, splat(self.tags as u64)));
     }
 
-    /// Chooses lines by their tags. If a key has a line, it is nearly always the chosen one.
+    /// Chooses lines by their tags: compares the tags from each key's home on with the tag of its
+    /// hash. If a key has a line, it is nearly always the chosen one. `keys` are the lanes with a
+    /// key.
     ///
     /// # Safety
     /// The keys have been hashed.
@@ -224,28 +233,29 @@ impl<'a> DirectoryAvx512<'a> {
     unsafe fn choose_lines(&self, block: &mut KeyBlock8, keys: __mmask8) {
         // SAFETY: written when the keys were hashed. A home is a valid slot, and `WINDOW_TAGS` tags
         // follow the last slot.
-        let (same, free) = unsafe {
+        let (matching, unused) = unsafe {
             let hashes = _mm512_max_epu8(load_words(&block.hashes), _mm512_set1_epi8(1));
             let half = |first: usize| {
-                let at = |lane: usize| _mm_loadu_si128(block.tags[first + lane].assume_init() as *const __m128i);
-                let tags = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(at(0)), at(1));
-                let tags = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(tags, at(2)), at(3));
+                let tags_of_lane =
+                    |lane: usize| _mm_loadu_si128(block.tags[first + lane].assume_init() as *const __m128i);
+                let tags = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(tags_of_lane(0)), tags_of_lane(1));
+                let tags = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(tags, tags_of_lane(2)), tags_of_lane(3));
                 let lanes = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0);
-                let wanted = _mm512_permutexvar_epi64(_mm512_add_epi64(lanes, splat(first as u64)), hashes);
-                let wanted = _mm512_shuffle_epi8(wanted, _mm512_setzero_si512());
-                (_mm512_cmpeq_epi8_mask(tags, wanted), _mm512_testn_epi8_mask(tags, tags))
+                let expected = _mm512_permutexvar_epi64(_mm512_add_epi64(lanes, splat(first as u64)), hashes);
+                let expected = _mm512_shuffle_epi8(expected, _mm512_setzero_si512());
+                (_mm512_cmpeq_epi8_mask(tags, expected), _mm512_testn_epi8_mask(tags, tags))
             };
-            let ((same, free), (same_behind, free_behind)) = (half(0), half(4));
-            (widen_to_words(same, same_behind), widen_to_words(free, free_behind))
+            let ((matching, unused), (matching_high, unused_high)) = (half(0), half(4));
+            (widen_to_words(matching, matching_high), widen_to_words(unused, unused_high))
         };
-        let named = _mm512_test_epi64_mask(same, same);
-        block.present_lanes = keys & (named | _mm512_testn_epi64_mask(free, free));
+        let has_match = _mm512_test_epi64_mask(matching, matching);
+        block.present_lanes = keys & (has_match | _mm512_testn_epi64_mask(unused, unused));
         // The first slot with a matching tag. Without one, any line will do, because its key
         // differs.
-        let place = _mm512_maskz_mov_epi64(named, lowest_bit_index(same));
+        let distance = _mm512_maskz_mov_epi64(has_match, lowest_bit_index(matching));
         // SAFETY: written when the keys were hashed.
         let home = _mm512_sub_epi64(unsafe { load_words(&block.tags) }, splat(self.tags as u64));
-        let slot = _mm512_add_epi64(home, place);
+        let slot = _mm512_add_epi64(home, distance);
         // Slots wrap around: for a slot before the end the subtraction yields a very large number.
         let slot = _mm512_min_epu64(slot, _mm512_sub_epi64(slot, splat(self.directory.slot_count() as u64)));
         let line = _mm512_add_epi64(_mm512_slli_epi64::<6>(slot), splat(self.lines as u64));
@@ -253,32 +263,34 @@ impl<'a> DirectoryAvx512<'a> {
         store_words(&mut block.lines, _mm512_mask_mov_epi64(splat(self.lines as u64), block.present_lanes, line));
     }
 
-    /// Reads the lines' headers. Keys that are not in the chosen line are appended to `late`.
+    /// Reads the lines' headers. Keys that are not in the chosen line are appended to `collisions`,
+    /// with another line prefetched. `first` is the index of the block's first key.
     ///
     /// # Safety
     /// Lines have been chosen.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn read_headers(&self, block: &mut KeyBlock8, first: usize, late: &mut TagCollisions) {
+    unsafe fn read_headers(&self, block: &mut KeyBlock8, first: usize, collisions: &mut TagCollisions) {
         // SAFETY: these are lines of the directory.
         let read = |offset: usize| unsafe { gather_words(&block.lines, offset) };
-        let heads = read(HEADER_OFFSET);
-        let narrow = self.directory.key_format == LineKeyFormat::Narrow;
-        let found = if narrow { _mm512_srli_epi64::<32>(heads) } else { read(HEADER_OFFSET - 8) };
+        let headers = read(HEADER_OFFSET);
+        let is_narrow = self.directory.key_format == LineKeyFormat::Narrow;
+        let stored_keys = if is_narrow { _mm512_srli_epi64::<32>(headers) } else { read(HEADER_OFFSET - 8) };
         // SAFETY: written when the keys were hashed.
-        let wrong = _mm512_cmpneq_epi64_mask(found, unsafe { load_words(&block.keys) }) & block.present_lanes;
-        let format = _mm512_and_si512(_mm512_srli_epi64::<8>(heads), splat(7));
+        let mismatched =
+            _mm512_cmpneq_epi64_mask(stored_keys, unsafe { load_words(&block.keys) }) & block.present_lanes;
+        let layout = _mm512_and_si512(_mm512_srli_epi64::<8>(headers), splat(7));
         // SAFETY: written when the lines were chosen.
         let lines = unsafe { load_words(&block.lines) };
-        store_words(&mut block.headers, heads);
-        store_words(&mut block.shifts, _mm512_add_epi64(lines, _mm512_permutexvar_epi64(format, self.shifts)));
-        if wrong != 0 {
-            block.present_lanes &= !wrong;
-            for lane in iterate_lanes(wrong) {
+        store_words(&mut block.headers, headers);
+        store_words(&mut block.shifts, _mm512_add_epi64(lines, _mm512_permutexvar_epi64(layout, self.shifts)));
+        if mismatched != 0 {
+            block.present_lanes &= !mismatched;
+            for lane in iterate_lanes(mismatched) {
                 // SAFETY: written when the keys were hashed.
                 let hash = unsafe { block.hashes[lane].assume_init() };
                 self.prefetch_second_match(hash);
-                late.push(first + lane);
+                collisions.push(first + lane);
             }
         }
     }
@@ -342,26 +354,28 @@ impl<'a> DirectoryAvx512<'a> {
         go_on: &mut impl FnMut(usize, BlockRef, u64),
     ) {
         // SAFETY: all have been written.
-        let (heads, lines, has) =
+        let (heads, lines, matches) =
             unsafe { (load_words(&block.headers), load_words(&block.lines), load_words(&block.prefix_matches)) };
-        let taken = _mm512_sllv_epi64(splat(1), _mm512_and_si512(heads, splat(15)));
-        let has = _mm512_and_si512(has, _mm512_sub_epi64(taken, splat(1)));
-        let found = _mm512_mask_test_epi64_mask(block.present_lanes, has, has);
-        let format = _mm512_and_si512(_mm512_srli_epi64::<8>(heads), splat(7));
-        let cells = _mm512_add_epi64(lines, _mm512_permutexvar_epi64(format, self.cells));
-        let place = lowest_bit_index(has);
-        let mut cell = _mm512_add_epi64(cells, _mm512_mul_epu32(place, splat(self.line_layouts.cell_bytes as u64)));
-        let apart = _mm512_mask_cmpeq_epi64_mask(found, format, splat(OUT_OF_LINE_LAYOUT));
-        if apart != 0 {
+        // Bits of prefixes that the line does not have are ignored: it has as many as its header
+        // says.
+        let past_last = _mm512_sllv_epi64(splat(1), _mm512_and_si512(heads, splat(15)));
+        let matches = _mm512_and_si512(matches, _mm512_sub_epi64(past_last, splat(1)));
+        let found = _mm512_mask_test_epi64_mask(block.present_lanes, matches, matches);
+        let layout = _mm512_and_si512(_mm512_srli_epi64::<8>(heads), splat(7));
+        let cells = _mm512_add_epi64(lines, _mm512_permutexvar_epi64(layout, self.cells));
+        let index = lowest_bit_index(matches);
+        let mut cell = _mm512_add_epi64(cells, _mm512_mul_epu32(index, splat(self.line_layouts.cell_bytes as u64)));
+        let out_of_line = _mm512_mask_cmpeq_epi64_mask(found, layout, splat(OUT_OF_LINE_LAYOUT));
+        if out_of_line != 0 {
             // SAFETY: the line stores the block number there.
-            let blocks = unsafe { gather_half_words(apart, cells) };
-            let apart_cell = _mm512_add_epi64(_mm512_slli_epi64::<6>(blocks), splat(self.view.pool as u64));
-            cell = _mm512_mask_add_epi64(cell, apart, apart_cell, _mm512_slli_epi64::<3>(place));
-            let mut places = [MaybeUninit::uninit(); AVX512_LANES];
-            store_words(&mut places, cell);
-            for lane in iterate_lanes(apart) {
+            let value_blocks = unsafe { gather_half_words(out_of_line, cells) };
+            let apart_cell = _mm512_add_epi64(_mm512_slli_epi64::<6>(value_blocks), splat(self.view.pool as u64));
+            cell = _mm512_mask_add_epi64(cell, out_of_line, apart_cell, _mm512_slli_epi64::<3>(index));
+            let mut cell_addresses = [MaybeUninit::uninit(); AVX512_LANES];
+            store_words(&mut cell_addresses, cell);
+            for lane in iterate_lanes(out_of_line) {
                 // SAFETY: just written.
-                prefetch_line(unsafe { places[lane].assume_init() } as *const u8);
+                prefetch_line(unsafe { cell_addresses[lane].assume_init() } as *const u8);
             }
         }
         if self.view.uses_value_numbers {
@@ -377,10 +391,10 @@ impl<'a> DirectoryAvx512<'a> {
             let out = out.as_mut_ptr().add(first).cast();
             _mm512_mask_storeu_epi64(out, first_lanes(count), _mm512_maskz_mov_epi64(found, cell));
         }
-        let gated = _mm512_mask_cmpeq_epi64_mask(block.present_lanes, format, splat(WITH_CHILD_LAYOUT));
-        if gated != 0 {
+        let with_child = _mm512_mask_cmpeq_epi64_mask(block.present_lanes, layout, splat(WITH_CHILD_LAYOUT));
+        if with_child != 0 {
             // SAFETY: lines with a compressed child.
-            unsafe { self.follow_children(block, gated, first, go_on) };
+            unsafe { self.follow_children(block, with_child, first, go_on) };
         }
     }
 
@@ -392,17 +406,18 @@ impl<'a> DirectoryAvx512<'a> {
     unsafe fn follow_children(
         &self,
         block: &KeyBlock8,
-        which: u8,
+        lanes: u8,
         first: usize,
         go_on: &mut impl FnMut(usize, BlockRef, u64),
     ) {
-        let format = &self.line_layouts.layouts[WITH_CHILD_LAYOUT as usize];
-        for lane in iterate_lanes(which) {
+        let layout = &self.line_layouts.layouts[WITH_CHILD_LAYOUT as usize];
+        for lane in iterate_lanes(lanes) {
             // SAFETY: the child lies within the line; all have been written.
             unsafe {
-                let at = (block.lines[lane].assume_init() as *const u8).add(format.child_offset as usize);
+                let child_ptr = (block.lines[lane].assume_init() as *const u8).add(layout.child_offset as usize);
                 let address = block.addresses[lane].assume_init() << 32;
-                let (child, len) = read_child(at, format.prefix_bytes, block.headers[lane].assume_init(), address);
+                let (child, len) =
+                    read_child(child_ptr, layout.prefix_bytes, block.headers[lane].assume_init(), address);
                 if !child.is_null() {
                     go_on(first + lane, child, address.skip_bits(len));
                 }

@@ -76,19 +76,19 @@ unsafe fn search_first_lines_of<A: AddressBits, M: PrefixMatcher, const ONE: boo
     let mut slots = [MaybeUninit::<usize>::uninit(); CHUNK_KEYS];
     let all = directory.slot_count();
     let (tags, lines) = (directory.tags.as_ptr(), directory.lines.as_ptr());
-    let mut gated = [MaybeUninit::<(usize, BlockRef, u32)>::uninit(); CHUNK_KEYS];
-    let mut gates = 0;
+    let mut with_child = [MaybeUninit::<(usize, BlockRef, u32)>::uninit(); CHUNK_KEYS];
+    let mut child_count = 0;
     let narrow = directory.key_format == LineKeyFormat::Narrow;
     let (offset, shift) = if narrow { (HEADER_OFFSET, 32) } else { (HEADER_OFFSET - 8, 0) };
     // Lines in cache need no waiting.
     let size = if all * size_of::<LineBytes>() <= CACHED_BYTES { CHUNK_KEYS } else { M::BLOCK_KEYS };
-    let blocks = count.div_ceil(size);
+    let block_count = count.div_ceil(size);
     // Returns the keys of the block `behind` rounds after the first.
     let block = |round: usize, behind: usize| {
         let block = round.wrapping_sub(behind);
-        if block < blocks { block * size..count.min((block + 1) * size) } else { 0..0 }
+        if block < block_count { block * size..count.min((block + 1) * size) } else { 0..0 }
     };
-    for round in 0..blocks + PIPELINE_ROUNDS {
+    for round in 0..block_count + PIPELINE_ROUNDS {
         for index in block(round, 0) {
             let hash = directory.hash.hash_words(&key(index)[..exact_words]);
             let slot = directory::home_slot(hash, all);
@@ -99,13 +99,14 @@ unsafe fn search_first_lines_of<A: AddressBits, M: PrefixMatcher, const ONE: boo
         for index in block(round, 1) {
             // SAFETY: written a round before. A home is one of `all` slots, and `WINDOW_TAGS` tags
             // follow the last.
-            let at = unsafe {
+            let found_slot = unsafe {
                 let (hash, slot) = (hashes[index].assume_init(), slots[index].assume_init());
                 matching_slot(&*tags.add(slot).cast(), hash, slot, all)
             };
-            slots[index].write(at);
-            if at != NO_SLOT {
-                prefetch_line(lines.wrapping_add(at).cast());
+            slots[index].write(found_slot);
+            // A key without a line costs no access to memory.
+            if found_slot != NO_SLOT {
+                prefetch_line(lines.wrapping_add(found_slot).cast());
             }
         }
         for index in block(round, PIPELINE_ROUNDS) {
@@ -132,15 +133,15 @@ unsafe fn search_first_lines_of<A: AddressBits, M: PrefixMatcher, const ONE: boo
                 *out = found;
                 if !child.is_null() {
                     // Children are processed after the loop to keep its registers free.
-                    gated[gates & (CHUNK_KEYS - 1)].write((index, child, len));
-                    gates += 1;
+                    with_child[child_count & (CHUNK_KEYS - 1)].write((index, child, len));
+                    child_count += 1;
                 }
             }
         }
     }
-    for gate in &gated[..gates.min(CHUNK_KEYS)] {
+    for waiting in &with_child[..child_count.min(CHUNK_KEYS)] {
         // SAFETY: written above.
-        let (index, child, len) = unsafe { gate.assume_init() };
+        let (index, child, len) = unsafe { waiting.assume_init() };
         go_on(index, child, A::from_words(&key(index)[exact_words..], table.lpm_bits).skip_bits(len));
     }
 }
@@ -160,7 +161,7 @@ fn matching_slot(tags: &[u8; WINDOW_TAGS], hash: u64, home: usize, all: usize) -
 
 /// Searches a line for the longest matching prefix. Returns the address of its value, or null
 /// without a match; the compressed child, if the address matches it; and the number of address bits
-/// that the child covers.
+/// that the child covers. Prefixes are sorted by falling length, so the first match is the longest.
 ///
 /// # Safety
 /// `line` is a prefix line with these layouts, its prefixes have at most 32 bits if `NARROW`, and
@@ -168,18 +169,18 @@ fn matching_slot(tags: &[u8; WINDOW_TAGS], hash: u64, home: usize, all: usize) -
 #[inline(always)]
 pub(super) unsafe fn search_line<A: AddressBits, M: PrefixMatcher, const NARROW: bool>(
     view: &LpmView<'_>,
-    formats: &PrefixLineLayouts,
+    layouts: &PrefixLineLayouts,
     line: *const u8,
     address: A,
 ) -> (*const u8, BlockRef, u32) {
     // SAFETY: all offsets of a layout lie within the line (`PrefixLineLayout::new`), and shifts end
     // at least 16 bytes before its end.
     unsafe {
-        let head = load_u64(line.add(HEADER_OFFSET));
-        let format = &formats.layouts[(head >> 8 & 15) as usize];
+        let header = load_u64(line.add(HEADER_OFFSET));
+        let format = &layouts.layouts[(header >> 8 & 15) as usize];
         let width = if NARROW { 4 } else { format.prefix_bytes };
         let shifts = line.add(format.shifts_offset as usize);
-        let count = head as u32 & 15;
+        let count = header as u32 & 15;
         let mask = match width {
             4 => M::match_32(line, shifts, address.leading_bits(32) as u32, count),
             8 => M::match_64(line, shifts, address.leading_bits(64), count),
@@ -187,7 +188,7 @@ pub(super) unsafe fn search_line<A: AddressBits, M: PrefixMatcher, const NARROW:
         } & ((1 << count) - 1);
         let lane = mask.trailing_zeros() as usize & 15;
         let cells = line.add(format.cells_offset as usize);
-        let mut cell = cells.wrapping_add(lane * formats.cell_bytes);
+        let mut cell = cells.wrapping_add(lane * layouts.cell_bytes);
         if format.kind == PrefixLineKind::OutOfLine {
             cell = view.pool.wrapping_add((load_u64(cells) as u32 as usize) << 6).wrapping_add(lane * 8);
             prefetch_line(cell);
@@ -200,7 +201,7 @@ pub(super) unsafe fn search_line<A: AddressBits, M: PrefixMatcher, const NARROW:
         if format.kind != PrefixLineKind::WithChild {
             return (found, BlockRef::NULL, 0);
         }
-        let (child, len) = read_child(line.add(format.child_offset as usize), width, head, address);
+        let (child, len) = read_child(line.add(format.child_offset as usize), width, header, address);
         (found, child, len)
     }
 }

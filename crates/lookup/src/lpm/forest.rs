@@ -77,176 +77,182 @@ impl<A: AddressBits> TrieForest<A> {
         u64::from_le_bytes(word)
     }
 
-    /// Inserts a prefix into a line, or replaces its value. Returns whether it existed.
+    /// Inserts a prefix into a line, or replaces its value. Returns whether it existed. A prefix
+    /// below the compressed child goes into the child; a line that becomes too full is built again,
+    /// with a child.
     pub(super) fn insert_in_line(
         &mut self,
-        formats: &PrefixLineLayouts,
+        layouts: &PrefixLineLayouts,
         line: &mut LineBytes,
         route: LpmRoute<A>,
     ) -> bool {
-        let mut set: PrefixLine<A> = formats.read_line(line, &self.pool);
-        if let Some(gate) = set.compressed_child
-            && gate.covers_longer(route.addr, route.len)
+        let mut contents: PrefixLine<A> = layouts.read_line(line, &self.pool);
+        if let Some(compressed_child) = contents.compressed_child
+            && compressed_child.covers_longer(route.addr, route.len)
         {
-            let (child, replaced) = self.insert_below(gate.child, route.skip_leading_bits(gate.len));
-            if child != gate.child {
-                formats.write_child(line, child);
+            let (child, replaced) =
+                self.insert_below(compressed_child.child, route.skip_leading_bits(compressed_child.len));
+            if child != compressed_child.child {
+                layouts.write_child(line, child);
             }
             return replaced;
         }
-        let there = set.position(route.addr, route.len);
-        match there {
-            Some(at) => {
-                let before = std::mem::replace(&mut set.routes[at].cell, route.cell);
-                self.release_cell(before);
+        let position = contents.position(route.addr, route.len);
+        match position {
+            Some(index) => {
+                let old_cell = std::mem::replace(&mut contents.routes[index].cell, route.cell);
+                self.release_cell(old_cell);
             }
-            None => set.insert_route(route),
+            None => contents.insert_route(route),
         }
-        if !formats.write_line(line, &mut self.pool, &set) {
+        if !layouts.write_line(line, &mut self.pool, &contents) {
             let mut routes = Vec::new();
-            self.drain_line(&set, A::from_left_u128(0), 0, &mut routes);
-            self.build_line(formats, line, routes);
+            self.drain_line(&contents, A::from_left_u128(0), 0, &mut routes);
+            self.build_line(layouts, line, routes);
         }
-        there.is_some()
+        position.is_some()
     }
 
     /// Removes a prefix from a line. Returns whether it existed.
     pub(super) fn remove_from_line(
         &mut self,
-        formats: &PrefixLineLayouts,
+        layouts: &PrefixLineLayouts,
         line: &mut LineBytes,
         addr: A,
         len: u32,
     ) -> bool {
-        let mut set: PrefixLine<A> = formats.read_line(line, &self.pool);
-        if let Some(gate) = &mut set.compressed_child
-            && gate.covers_longer(addr, len)
+        let mut contents: PrefixLine<A> = layouts.read_line(line, &self.pool);
+        if let Some(compressed_child) = &mut contents.compressed_child
+            && compressed_child.covers_longer(addr, len)
         {
-            let before = gate.child;
-            let (child, removed) = self.remove_below(before, addr.skip_bits(gate.len), len - gate.len);
-            if child != before {
-                gate.child = child;
-                self.merge_shrunk_child(formats, line, set);
+            let old_child = compressed_child.child;
+            let (child, removed) =
+                self.remove_below(old_child, addr.skip_bits(compressed_child.len), len - compressed_child.len);
+            if child != old_child {
+                compressed_child.child = child;
+                self.merge_shrunk_child(layouts, line, contents);
             }
             return removed;
         }
-        let Some(at) = set.position(addr, len) else {
+        let Some(index) = contents.position(addr, len) else {
             return false;
         };
-        let cell = set.routes.remove(at).cell;
+        let cell = contents.routes.remove(index).cell;
         self.release_cell(cell);
-        let written = formats.write_line(line, &mut self.pool, &set);
+        let written = layouts.write_line(line, &mut self.pool, &contents);
         debug_assert!(written, "fewer prefixes fit in the line");
         true
     }
 
     /// Updates a line after a change of its compressed child. Removes an empty child, and merges a
     /// child that fits in the line.
-    fn merge_shrunk_child(&mut self, formats: &PrefixLineLayouts, line: &mut LineBytes, mut set: PrefixLine<A>) {
-        let Some(gate) = set.compressed_child else { return };
-        if gate.child.is_prefix_line() {
-            let child: PrefixLine<A> = self.line_layouts.read_line(self.pool.line(gate.child.line()), &self.pool);
+    fn merge_shrunk_child(&mut self, layouts: &PrefixLineLayouts, line: &mut LineBytes, mut contents: PrefixLine<A>) {
+        let Some(compressed_child) = contents.compressed_child else { return };
+        if compressed_child.child.is_prefix_line() {
+            let child: PrefixLine<A> =
+                self.line_layouts.read_line(self.pool.line(compressed_child.child.line()), &self.pool);
             if child.compressed_child.is_none() {
-                let mut all = PrefixLine { routes: set.routes.clone(), compressed_child: None, value_block: None };
+                let mut merged =
+                    PrefixLine { routes: contents.routes.clone(), compressed_child: None, value_block: None };
                 for route in &child.routes {
-                    let addr = gate.addr.append_bits(gate.len, route.addr);
-                    all.insert_route(LpmRoute { addr, len: gate.len + route.len, cell: route.cell });
+                    let addr = compressed_child.addr.append_bits(compressed_child.len, route.addr);
+                    merged.insert_route(LpmRoute { addr, len: compressed_child.len + route.len, cell: route.cell });
                 }
-                if formats.write_line(line, &mut self.pool, &all) {
-                    self.free_line(gate.child.line(), &child);
+                if layouts.write_line(line, &mut self.pool, &merged) {
+                    self.free_line(compressed_child.child.line(), &child);
                     return;
                 }
             }
         }
-        if gate.child.is_null() {
-            set.compressed_child = None;
+        if compressed_child.child.is_null() {
+            contents.compressed_child = None;
         }
-        let written = formats.write_line(line, &mut self.pool, &set);
+        let written = layouts.write_line(line, &mut self.pool, &contents);
         debug_assert!(written, "a line without a child holds more prefixes");
     }
 
-    /// Inserts a prefix below `at`, or replaces its value. Returns the new block and whether the
-    /// prefix existed.
-    pub(super) fn insert_below(&mut self, at: BlockRef, route: LpmRoute<A>) -> (BlockRef, bool) {
-        if at.is_null() {
+    /// Inserts a prefix below `node`, or replaces its value. Returns the new block and whether the
+    /// prefix existed. `node` may be null, a prefix line or a node.
+    pub(super) fn insert_below(&mut self, node: BlockRef, route: LpmRoute<A>) -> (BlockRef, bool) {
+        if node.is_null() {
             return (self.build_block(&mut [route], 0), false);
         }
-        if at.is_prefix_line() {
-            let (formats, mut line) = (self.line_layouts, *self.pool.line(at.line()));
-            let replaced = self.insert_in_line(&formats, &mut line, route);
-            *self.pool.line_mut(at.line()) = line;
-            return (self.replace_empty_line(at), replaced);
+        if node.is_prefix_line() {
+            let (layouts, mut line) = (self.line_layouts, *self.pool.line(node.line()));
+            let replaced = self.insert_in_line(&layouts, &mut line, route);
+            *self.pool.line_mut(node.line()) = line;
+            return (self.replace_empty_line(node), replaced);
         }
-        let stride = at.stride();
-        let (at, replaced) = if route.len <= stride {
+        let stride = node.stride();
+        let (node, replaced) = if route.len <= stride {
             let ending = NodePrefix::new(route.addr.leading_bits(stride), route.len, self.cell_to_number(route.cell));
-            let (at, before) = self.nodes.insert_prefix(&mut self.pool, at, ending);
-            if let Some(number) = before {
+            let (node, old_number) = self.nodes.insert_prefix(&mut self.pool, node, ending);
+            if let Some(number) = old_number {
                 self.values.release(number);
             }
-            (at, before.is_some())
+            (node, old_number.is_some())
         } else {
-            if at.slot_size_log2() < INNER_SLOT_SIZE
-                && self.nodes.prefix_count(&self.pool, at) <= CHEAP_REBUILD_PREFIXES
+            if node.slot_size_log2() < INNER_SLOT_SIZE
+                && self.nodes.prefix_count(&self.pool, node) <= CHEAP_REBUILD_PREFIXES
             {
                 // The node was built for shorter prefixes.
                 let mut routes = vec![route];
-                self.drain_block(at, A::from_left_u128(0), 0, &mut routes);
+                self.drain_block(node, A::from_left_u128(0), 0, &mut routes);
                 return (self.build_block(&mut routes, 0), false);
             }
-            let at = if at.slot_size_log2() < INNER_SLOT_SIZE {
-                self.nodes.widen_slots(&mut self.pool, at, INNER_SLOT_SIZE)
+            let node = if node.slot_size_log2() < INNER_SLOT_SIZE {
+                self.nodes.widen_slots(&mut self.pool, node, INNER_SLOT_SIZE)
             } else {
-                at
+                node
             };
             let slot = route.addr.leading_bits(stride);
-            let before = node::child_at(&self.pool, at, slot);
-            let (child, replaced) = self.insert_below(before, route.skip_leading_bits(stride));
-            if child != before {
-                node::set_child(&mut self.pool, at, slot, child);
+            let old_child = node::child_at(&self.pool, node, slot);
+            let (child, replaced) = self.insert_below(old_child, route.skip_leading_bits(stride));
+            if child != old_child {
+                node::set_child(&mut self.pool, node, slot, child);
             }
-            (at, replaced)
+            (node, replaced)
         };
-        let grown = !replaced && self.nodes.update_count(&self.pool, at, true);
-        (if grown { self.rebuild_block(at) } else { at }, replaced)
+        let has_outgrown = !replaced && self.nodes.update_count(&self.pool, node, true);
+        (if has_outgrown { self.rebuild_block(node) } else { node }, replaced)
     }
 
-    /// Removes a prefix below `at`. Returns the new block and whether the prefix existed.
-    pub(super) fn remove_below(&mut self, at: BlockRef, addr: A, len: u32) -> (BlockRef, bool) {
-        if at.is_null() {
-            return (at, false);
+    /// Removes a prefix below `node`. Returns the new block and whether the prefix existed.
+    pub(super) fn remove_below(&mut self, node: BlockRef, addr: A, len: u32) -> (BlockRef, bool) {
+        if node.is_null() {
+            return (node, false);
         }
-        if at.is_prefix_line() {
-            let (formats, mut line) = (self.line_layouts, *self.pool.line(at.line()));
-            let removed = self.remove_from_line(&formats, &mut line, addr, len);
-            *self.pool.line_mut(at.line()) = line;
-            return (self.replace_empty_line(at), removed);
+        if node.is_prefix_line() {
+            let (layouts, mut line) = (self.line_layouts, *self.pool.line(node.line()));
+            let removed = self.remove_from_line(&layouts, &mut line, addr, len);
+            *self.pool.line_mut(node.line()) = line;
+            return (self.replace_empty_line(node), removed);
         }
-        let stride = at.stride();
+        let stride = node.stride();
         let slot = addr.leading_bits(stride);
         let removed = if len <= stride {
-            let number = self.nodes.remove_prefix(&mut self.pool, at, slot, len);
+            let number = self.nodes.remove_prefix(&mut self.pool, node, slot, len);
             if let Some(number) = number {
                 self.values.release(number);
             }
             number.is_some()
         } else {
-            let before = node::child_at(&self.pool, at, slot);
-            let (child, removed) = self.remove_below(before, addr.skip_bits(stride), len - stride);
-            if child != before {
-                node::set_child(&mut self.pool, at, slot, child);
+            let old_child = node::child_at(&self.pool, node, slot);
+            let (child, removed) = self.remove_below(old_child, addr.skip_bits(stride), len - stride);
+            if child != old_child {
+                node::set_child(&mut self.pool, node, slot, child);
             }
             removed
         };
         if !removed {
-            return (at, false);
+            return (node, false);
         }
-        let shrunk = self.nodes.update_count(&self.pool, at, false);
-        if self.nodes.prefix_count(&self.pool, at) == 0 {
-            self.nodes.free_node(&mut self.pool, at);
+        let has_shrunk = self.nodes.update_count(&self.pool, node, false);
+        if self.nodes.prefix_count(&self.pool, node) == 0 {
+            self.nodes.free_node(&mut self.pool, node);
             return (BlockRef::NULL, true);
         }
-        (if shrunk { self.rebuild_block(at) } else { at }, true)
+        (if has_shrunk { self.rebuild_block(node) } else { node }, true)
     }
 
     /// Replaces a line without prefixes of its own by its child.
@@ -268,28 +274,28 @@ impl<A: AddressBits> TrieForest<A> {
         self.build_block(&mut routes, 0)
     }
 
-    /// Removes all prefixes at and below `at` and frees its blocks. `above` holds the first `depth`
-    /// bits of the prefixes.
-    pub(super) fn drain_block(&mut self, at: BlockRef, above: A, depth: u32, routes: &mut Vec<LpmRoute<A>>) {
-        if at.is_null() {
+    /// Removes all prefixes at and below `block` and frees its blocks. `above` holds the first
+    /// `depth` bits of the prefixes.
+    pub(super) fn drain_block(&mut self, block: BlockRef, above: A, depth: u32, routes: &mut Vec<LpmRoute<A>>) {
+        if block.is_null() {
             return;
         }
-        if at.is_prefix_line() {
-            let set: PrefixLine<A> = self.line_layouts.read_line(self.pool.line(at.line()), &self.pool);
-            self.drain_line(&set, above, depth, routes);
+        if block.is_prefix_line() {
+            let contents: PrefixLine<A> = self.line_layouts.read_line(self.pool.line(block.line()), &self.pool);
+            self.drain_line(&contents, above, depth, routes);
             // Its block of cells was freed with its prefixes.
-            self.pool.free_block(at.line(), 1);
+            self.pool.free_block(block.line(), 1);
             return;
         }
-        let stride = at.stride();
-        if at.slot_size_log2() == INNER_SLOT_SIZE {
+        let stride = block.stride();
+        if block.slot_size_log2() == INNER_SLOT_SIZE {
             for slot in 0..1 << stride {
-                let child = node::child_at(&self.pool, at, slot);
+                let child = node::child_at(&self.pool, block, slot);
                 let above = above.append_bits(depth, A::from_leading_bits(slot, stride));
                 self.drain_block(child, above, depth + stride, routes);
             }
         }
-        for ending in self.nodes.free_node(&mut self.pool, at) {
+        for ending in self.nodes.free_node(&mut self.pool, block) {
             let addr = above.append_bits(depth, A::from_leading_bits(ending.first_slot(), stride));
             routes.push(LpmRoute { addr, len: depth + ending.len(), cell: self.number_to_cell(ending.value_number()) });
         }

@@ -73,8 +73,8 @@ impl NextHopTable {
         padded[..len].copy_from_slice(&value[..len]);
         let hash = self.hash.hash_bytes(&padded);
         let bytes = &self.bytes;
-        let same = |&number: &u32| bytes[number as usize * stride..][..stride] == padded[..];
-        if let Some(&number) = self.numbers_by_value.find(hash, same) {
+        let is_same_value = |&number: &u32| bytes[number as usize * stride..][..stride] == padded[..];
+        if let Some(&number) = self.numbers_by_value.find(hash, is_same_value) {
             self.use_counts[number as usize] += 1;
             return number;
         }

@@ -86,32 +86,33 @@ pub(super) fn min_slot_size(number: u32) -> u32 {
 }
 
 impl TrieNodes {
-    /// Creates a node with these prefixes in ascending order; `count` includes the prefixes below.
+    /// Creates a node of `stride` bits with these prefixes in ascending order, and fills its slots.
+    /// `size` is the logarithm of a slot's size in bytes; `count` includes the prefixes below.
     pub(super) fn new_node(
         &mut self,
         pool: &mut LinePool,
         stride: u32,
         size: u32,
-        endings: Vec<NodePrefix>,
+        prefixes: Vec<NodePrefix>,
         count: usize,
     ) -> BlockRef {
-        self.allocated_prefixes += endings.capacity();
-        let record = NodeWriterState { prefixes: endings, count: count as u32, count_at_build: count as u32 };
+        self.allocated_prefixes += prefixes.capacity();
+        let writer_state = NodeWriterState { prefixes, count: count as u32, count_at_build: count as u32 };
         let number = match self.free.pop() {
             Some(number) => {
-                self.writer_states[number as usize] = record;
+                self.writer_states[number as usize] = writer_state;
                 number
             }
             None => {
-                self.writer_states.push(record);
+                self.writer_states.push(writer_state);
                 self.writer_states.len() as u32 - 1
             }
         };
         let node = BlockRef::node(pool.allocate_block(node_lines(stride, size)), stride, size);
         pool.bytes_from_mut(node.line())[..4].copy_from_slice(&number.to_le_bytes());
-        for &ending in &self.writer_states[number as usize].prefixes {
-            let first = ending.first_slot();
-            fill_slots(pool, node, first, first + ending.slot_span(stride), ending.value_number());
+        for &prefix in &self.writer_states[number as usize].prefixes {
+            let first = prefix.first_slot();
+            fill_slots(pool, node, first, first + prefix.slot_span(stride), prefix.value_number());
         }
         node
     }
@@ -156,18 +157,19 @@ impl TrieNodes {
         } else {
             node
         };
-        let record = &mut self.writer_states[record_number(pool, node)];
-        let (at, before) = match record.prefixes.binary_search_by_key(&ending.sort_key(), |other| other.sort_key()) {
-            Ok(at) => (at, Some(std::mem::replace(&mut record.prefixes[at], ending).value_number())),
-            Err(at) => {
-                let room = record.prefixes.capacity();
-                record.prefixes.insert(at, ending);
-                self.allocated_prefixes += record.prefixes.capacity() - room;
-                (at, None)
-            }
-        };
-        expand_prefix(pool, node, &record.prefixes, at, ending.value_number());
-        (node, before)
+        let writer_state = &mut self.writer_states[record_number(pool, node)];
+        let (index, old_number) =
+            match writer_state.prefixes.binary_search_by_key(&ending.sort_key(), |other| other.sort_key()) {
+                Ok(index) => (index, Some(std::mem::replace(&mut writer_state.prefixes[index], ending).value_number())),
+                Err(index) => {
+                    let old_capacity = writer_state.prefixes.capacity();
+                    writer_state.prefixes.insert(index, ending);
+                    self.allocated_prefixes += writer_state.prefixes.capacity() - old_capacity;
+                    (index, None)
+                }
+            };
+        expand_prefix(pool, node, &writer_state.prefixes, index, ending.value_number());
+        (node, old_number)
     }
 
     /// Removes a prefix from a node and returns its value number.

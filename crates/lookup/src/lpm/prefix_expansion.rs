@@ -97,28 +97,30 @@ impl<A: AddressBits, C: ExpansionTarget> PrefixExpander<'_, A, C> {
         }
     }
 
-    /// Expands a node. Each slot covers one or more entries.
+    /// Expands the node `at`. Each slot covers one or more entries. `first` is the node's first
+    /// entry, `depth` the number of address bits before it, and `above` the value number of the
+    /// longest prefix before it, for slots without one of their own.
     fn expand_node(&mut self, at: BlockRef, first: u64, depth: u32, above: u32) {
-        let left = self.bits - depth - at.stride();
+        let slot_bits = self.bits - depth - at.stride();
         let slots = first.max(self.range.start) - first..self.range.end.min(first + (1 << (self.bits - depth))) - first;
-        // Merges adjacent slots with the same number: `pending` from `from` on.
-        let (mut from, mut pending) = (first + (slots.start >> left << left), above);
-        let end = ((slots.end - 1) >> left) + 1;
-        for slot in slots.start >> left..end {
+        // Merges adjacent slots with the same number: `run_number` from `run_start` on.
+        let (mut run_start, mut run_number) = (first + (slots.start >> slot_bits << slot_bits), above);
+        let end = ((slots.end - 1) >> slot_bits) + 1;
+        for slot in slots.start >> slot_bits..end {
             let (number, child) = node::slot_entry(&self.forest.pool, at, slot);
             let number = if number == 0 { above } else { number };
-            let start = first + (slot << left);
-            if child.is_null() && number == pending {
+            let start = first + (slot << slot_bits);
+            if child.is_null() && number == run_number {
                 continue;
             }
-            self.clip_and_fill(from..start, pending);
-            (from, pending) = (start, number);
+            self.clip_and_fill(run_start..start, run_number);
+            (run_start, run_number) = (start, number);
             if !child.is_null() {
                 self.expand_block(child, start, depth + at.stride(), number);
-                from = start + (1 << left);
+                run_start = start + (1 << slot_bits);
             }
         }
-        self.clip_and_fill(from..first + (end << left), pending);
+        self.clip_and_fill(run_start..first + (end << slot_bits), run_number);
     }
 
     /// Expands a node with several slots per entry. An entry gets a number only if all its slots

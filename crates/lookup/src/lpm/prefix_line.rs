@@ -167,32 +167,32 @@ impl PrefixLineLayouts {
 
     /// Decodes a line. An all-zero line is empty.
     pub(super) fn read_line<A: AddressBits>(&self, line: &LineBytes, pool: &LinePool) -> PrefixLine<A> {
-        let format = self.layout_of(line);
+        let layout = self.layout_of(line);
         let (width, shifts, cells) =
-            (format.prefix_bytes as usize, format.shifts_offset as usize, format.cells_offset as usize);
-        let prefix = |at: usize| -> A {
+            (layout.prefix_bytes as usize, layout.shifts_offset as usize, layout.cells_offset as usize);
+        let prefix = |offset: usize| -> A {
             let mut bytes = [0; 16];
-            bytes[..width].copy_from_slice(&line[at..at + width]);
+            bytes[..width].copy_from_slice(&line[offset..offset + width]);
             A::from_left_u128(u128::from_le_bytes(bytes) << (128 - 8 * width))
         };
-        let apart = (format.kind == PrefixLineKind::OutOfLine)
-            .then(|| (read_number(line, cells, 4) as u32, format.value_block_lines()));
-        let cell = |index: usize| match apart {
+        let value_block = (layout.kind == PrefixLineKind::OutOfLine)
+            .then(|| (read_number(line, cells, 4) as u32, layout.value_block_lines()));
+        let cell = |index: usize| match value_block {
             Some((block, _)) => read_number(pool.bytes_from(block), index * 8, 8),
             None => read_number(line, cells + index * self.cell_bytes, self.cell_bytes),
         };
-        let route = |index: usize| LpmRoute {
+        let read_route = |index: usize| LpmRoute {
             addr: prefix(index * width),
             len: width as u32 * 8 - u32::from(line[shifts + index]),
             cell: cell(index),
         };
-        let routes = (0..line[HEADER_OFFSET] as usize).map(route).collect();
-        let gate = (format.kind == PrefixLineKind::WithChild).then(|| CompressedChild {
-            addr: prefix(format.child_offset as usize),
+        let routes = (0..line[HEADER_OFFSET] as usize).map(read_route).collect();
+        let compressed_child = (layout.kind == PrefixLineKind::WithChild).then(|| CompressedChild {
+            addr: prefix(layout.child_offset as usize),
             len: u32::from(line[HEADER_OFFSET + 2]),
-            child: BlockRef(read_number(line, format.child_offset as usize + width, 8)),
+            child: BlockRef(read_number(line, layout.child_offset as usize + width, 8)),
         });
-        PrefixLine { routes, compressed_child: gate, value_block: apart }
+        PrefixLine { routes, compressed_child, value_block }
     }
 
     /// Returns the address of a cell.
@@ -206,37 +206,40 @@ impl PrefixLineLayouts {
     }
 
     /// Encodes a line, except its exact key. Returns false and changes nothing if it does not fit.
-    /// Reuses or frees the previous block of cells (`set.value_block`).
+    /// Reuses or frees the previous block of cells (`contents.value_block`).
     pub(super) fn write_line<A: AddressBits>(
         &self,
         line: &mut LineBytes,
         pool: &mut LinePool,
-        set: &PrefixLine<A>,
+        contents: &PrefixLine<A>,
     ) -> bool {
-        let longest =
-            set.routes.first().map_or(0, |route| route.len).max(set.compressed_child.map_or(0, |gate| gate.len));
-        let fits = |&kind: &PrefixLineKind| {
-            set.routes.len() <= self.layouts[Self::layout_index(kind, longest)].capacity as usize
+        let longest = contents
+            .routes
+            .first()
+            .map_or(0, |route| route.len)
+            .max(contents.compressed_child.map_or(0, |child| child.len));
+        let does_fit = |&kind: &PrefixLineKind| {
+            contents.routes.len() <= self.layouts[Self::layout_index(kind, longest)].capacity as usize
         };
-        let kinds: &[PrefixLineKind] = if set.compressed_child.is_some() {
+        let kinds: &[PrefixLineKind] = if contents.compressed_child.is_some() {
             &[PrefixLineKind::WithChild]
         } else {
             &[PrefixLineKind::Inline, PrefixLineKind::OutOfLine]
         };
-        let Some(&kind) = kinds.iter().find(|kind| fits(kind)) else {
+        let Some(&kind) = kinds.iter().find(|kind| does_fit(kind)) else {
             return false;
         };
         let index = Self::layout_index(kind, longest);
-        let format = &self.layouts[index];
+        let layout = &self.layouts[index];
         let (width, shifts, cells) =
-            (format.prefix_bytes as usize, format.shifts_offset as usize, format.cells_offset as usize);
-        let block = self.reserve_value_block(format, pool, set.value_block);
-        let put = |line: &mut LineBytes, at: usize, addr: A| {
+            (layout.prefix_bytes as usize, layout.shifts_offset as usize, layout.cells_offset as usize);
+        let block = self.reserve_value_block(layout, pool, contents.value_block);
+        let write_prefix = |line: &mut LineBytes, offset: usize, addr: A| {
             let bytes = (addr.to_left_u128() >> (128 - 8 * width)).to_le_bytes();
-            line[at..at + width].copy_from_slice(&bytes[..width]);
+            line[offset..offset + width].copy_from_slice(&bytes[..width]);
         };
-        for (index, route) in set.routes.iter().enumerate() {
-            put(line, index * width, route.addr);
+        for (index, route) in contents.routes.iter().enumerate() {
+            write_prefix(line, index * width, route.addr);
             line[shifts + index] = (width as u32 * 8 - route.len) as u8;
             let cell = route.cell.to_le_bytes();
             match block {
@@ -249,12 +252,12 @@ impl PrefixLineLayouts {
         if let Some(block) = block {
             line[cells..cells + 4].copy_from_slice(&block.to_le_bytes());
         }
-        if let Some(gate) = &set.compressed_child {
-            put(line, format.child_offset as usize, gate.addr);
-            line[format.child_offset as usize + width..][..8].copy_from_slice(&gate.child.0.to_le_bytes());
+        if let Some(child) = &contents.compressed_child {
+            write_prefix(line, layout.child_offset as usize, child.addr);
+            line[layout.child_offset as usize + width..][..8].copy_from_slice(&child.child.0.to_le_bytes());
         }
-        (line[HEADER_OFFSET], line[HEADER_OFFSET + 1]) = (set.routes.len() as u8, index as u8);
-        line[HEADER_OFFSET + 2] = set.compressed_child.map_or(0, |gate| gate.len as u8);
+        (line[HEADER_OFFSET], line[HEADER_OFFSET + 1]) = (contents.routes.len() as u8, index as u8);
+        line[HEADER_OFFSET + 2] = contents.compressed_child.map_or(0, |child| child.len as u8);
         true
     }
 

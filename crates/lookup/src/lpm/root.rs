@@ -111,25 +111,26 @@ impl RootCache {
     }
 
     /// Decodes a line with these layouts.
+    /// The routes are in ascending order of length, so that the last that matches is the longest.
     pub(super) fn from_line<A: AddressBits>(
         view: &LpmView<'_>,
         table: &TypedLpmTable<A>,
-        formats: &PrefixLineLayouts,
+        layouts: &PrefixLineLayouts,
         line: &LineBytes,
     ) -> RootCache {
         let pool = &table.forest.pool;
-        let set: PrefixLine<A> = formats.read_line(line, pool);
+        let contents: PrefixLine<A> = layouts.read_line(line, pool);
         let value = |index, cell| {
             let number = |cell: u64| view.values.wrapping_add(cell as usize * view.value_stride);
-            if view.uses_value_numbers { number(cell) } else { formats.cell_ptr(line, pool, index) }
+            if view.uses_value_numbers { number(cell) } else { layouts.cell_ptr(line, pool, index) }
         };
         let mut routes = SmallVec::new();
-        for (index, route) in set.routes.iter().enumerate().rev() {
+        for (index, route) in contents.routes.iter().enumerate().rev() {
             routes.push((RootPrefix::new(route.addr, route.len), value(index, route.cell)));
         }
-        let (addr, len, child) = set
+        let (addr, len, child) = contents
             .compressed_child
-            .map_or((A::from_left_u128(0), 0, BlockRef::NULL), |gate| (gate.addr, gate.len, gate.child));
+            .map_or((A::from_left_u128(0), 0, BlockRef::NULL), |child| (child.addr, child.len, child.child));
         RootCache { routes, child_prefix: RootPrefix::new(addr, len), child }
     }
     /// Returns whether lookups one by one pay off, because the child is null, a line, or a node
@@ -151,9 +152,9 @@ impl RootCache {
         mut go_on: impl FnMut(usize, BlockRef, A),
     ) {
         let slots = NodeSlots::of_node(view, self.child, self.child_prefix.len);
-        let mut below = [const { MaybeUninit::<u64>::uninit() }; CHUNK_KEYS];
-        let mut any = 0;
-        for (index, (out, below)) in out.iter_mut().zip(&mut below).enumerate() {
+        let mut children = [const { MaybeUninit::<u64>::uninit() }; CHUNK_KEYS];
+        let mut any_child = 0;
+        for (index, (out, child_out)) in out.iter_mut().zip(&mut children).enumerate() {
             let address = address(index);
             let mut found = std::ptr::null();
             for (prefix, value) in &self.routes {
@@ -168,16 +169,16 @@ impl RootCache {
                 child = slot >> VALUE_NUMBER_BITS;
             }
             *out = found;
-            below.write(child);
-            any |= child;
+            child_out.write(child);
+            any_child |= child;
         }
-        if any == 0 {
+        if any_child == 0 {
             return;
         }
         let depth = self.child_prefix.len + slots.map_or(0, |slots| slots.stride);
-        for (index, below) in below[..out.len().min(CHUNK_KEYS)].iter().enumerate() {
+        for (index, child) in children[..out.len().min(CHUNK_KEYS)].iter().enumerate() {
             // SAFETY: written above.
-            go_on(index, BlockRef(unsafe { below.assume_init() }), address(index).skip_bits(depth));
+            go_on(index, BlockRef(unsafe { child.assume_init() }), address(index).skip_bits(depth));
         }
     }
 }

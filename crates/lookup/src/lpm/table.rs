@@ -93,6 +93,8 @@ impl<A: AddressBits> TypedLpmTable<A> {
         replaced
     }
 
+    /// Removes the route of `prefix` with `len` bits under the exact key `exact`. Returns whether
+    /// it existed. A line without routes is removed from the directory.
     pub(super) fn remove(&mut self, exact: &[u64], prefix: &[u64], len: u32) -> bool {
         let (addr, len) = self.normalize_prefix(prefix, len);
         let removed = match &mut self.directory {
@@ -132,33 +134,34 @@ impl<A: AddressBits> TypedLpmTable<A> {
         if A::WORDS > 1 { dir16x3::INDEX_MIN_PREFIXES } else { dir24::INDEX_MIN_PREFIXES };
 
     /// Updates the index after a prefix was inserted or removed: its entries, or whether it exists.
+    /// An index that became too large is dropped until the table has twice as many prefixes.
     fn update_index(&mut self, addr: A, len: u32) {
         if self.directory.is_some() || self.lpm_bits < Self::INDEX_BITS {
             return;
         }
-        let now = !matches!(self.direct_index, DirectIndex::None);
-        if !should_have_index(Self::INDEX_MIN_PREFIXES, self.len, self.prefixes_beyond_index, now)
-            || (!now && self.len < self.min_prefixes_for_index)
+        let has_index = !matches!(self.direct_index, DirectIndex::None);
+        if !should_have_index(Self::INDEX_MIN_PREFIXES, self.len, self.prefixes_beyond_index, has_index)
+            || (!has_index && self.len < self.min_prefixes_for_index)
         {
             self.direct_index = DirectIndex::None;
             return;
         }
         let (forest, root) = (&self.forest, self.root);
-        let kept = match &mut self.direct_index {
+        let outcome = match &mut self.direct_index {
             DirectIndex::Dir24(direct) => {
                 direct.update_entries(forest, root, addr, len);
                 Ok(())
             }
             DirectIndex::Dir16x3(levels) => levels.update_range(forest, root, (addr, len), self.len),
-            none if A::WORDS > 1 => {
-                Dir16x3::new(forest, root, self.len).map(|levels| *none = DirectIndex::Dir16x3(levels))
+            index if A::WORDS > 1 => {
+                Dir16x3::new(forest, root, self.len).map(|levels| *index = DirectIndex::Dir16x3(levels))
             }
-            none => {
-                *none = DirectIndex::Dir24(Dir24::new(forest, root));
+            index => {
+                *index = DirectIndex::Dir24(Dir24::new(forest, root));
                 Ok(())
             }
         };
-        if let Err(dir16x3::LevelsTooLarge) = kept {
+        if let Err(dir16x3::LevelsTooLarge) = outcome {
             self.direct_index = DirectIndex::None;
             self.min_prefixes_for_index = self.len * 2;
         }

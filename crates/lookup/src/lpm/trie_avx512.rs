@@ -117,40 +117,42 @@ impl KeyList {
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn read_slots<const WIDE: bool, const PREFETCH: bool>(&mut self, view: &LpmView<'_>, count: usize) {
-        let all = |word: i64| _mm512_set1_epi64(word);
+        let splat = |word: i64| _mm512_set1_epi64(word);
+        // Masks of a slot by the logarithm of its size in bytes.
         let masks = _mm512_set_epi64(0, 0, 0, 0, -1, 0xffff_ffff, 0xffff, 0xff);
-        let start = all(view.pool as i64 + PREAMBLE_BYTES as i64);
+        let start = splat(view.pool as i64 + PREAMBLE_BYTES as i64);
         for first in (0..count).step_by(AVX512_LANES) {
             // SAFETY: all lists have eight words after MAX_KEYS.
             unsafe {
                 let KeyVector { refs, high, low } = self.load_eight::<WIDE>(first);
-                let going = _mm512_test_epi64_mask(refs, refs);
-                let block = _mm512_add_epi64(_mm512_slli_epi64(_mm512_and_si512(refs, all((1 << 29) - 1)), 6), start);
-                let stride = _mm512_add_epi64(_mm512_and_si512(_mm512_srli_epi64(refs, 29), all(15)), all(1));
-                let size = _mm512_and_si512(_mm512_srli_epi64(refs, 33), all(3));
-                let slot = _mm512_sllv_epi64(_mm512_srlv_epi64(high, _mm512_sub_epi64(all(64), stride)), size);
-                let byte = _mm512_maskz_add_epi64(going, block, slot);
+                let has_node = _mm512_test_epi64_mask(refs, refs);
+                let block = _mm512_add_epi64(_mm512_slli_epi64(_mm512_and_si512(refs, splat((1 << 29) - 1)), 6), start);
+                let stride = _mm512_add_epi64(_mm512_and_si512(_mm512_srli_epi64(refs, 29), splat(15)), splat(1));
+                let size = _mm512_and_si512(_mm512_srli_epi64(refs, 33), splat(3));
+                let slot = _mm512_sllv_epi64(_mm512_srlv_epi64(high, _mm512_sub_epi64(splat(64), stride)), size);
+                let byte = _mm512_maskz_add_epi64(has_node, block, slot);
                 let (high, low) = skip_leading_bits::<WIDE>(high, low, stride);
                 let mask = _mm512_permutexvar_epi64(size, masks);
                 _mm512_store_si512(self.masks.as_mut_ptr().add(first).cast(), mask);
                 self.store_eight::<WIDE>(first, &KeyVector { refs: byte, high, low });
             }
         }
+        // The addresses of the slots are in `refs` until the slots are read.
         if PREFETCH {
-            for at in &self.refs[..count] {
+            for address in &self.refs[..count] {
                 // SAFETY: written above; a prefetch cannot fault.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.assume_init() as *const i8) };
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.assume_init() as *const i8) };
             }
         }
         for first in (0..count).step_by(AVX512_LANES) {
             // SAFETY: a slot of a node lies in an aligned word of the pool; null keys are masked.
             unsafe {
                 let byte = _mm512_load_si512(self.refs.as_ptr().add(first).cast());
-                let going = _mm512_test_epi64_mask(byte, byte);
-                let aligned = _mm512_andnot_si512(all(7), byte);
-                let none = std::ptr::null::<i64>();
-                let words = _mm512_mask_i64gather_epi64::<1>(_mm512_setzero_si512(), going, aligned, none);
-                let shift = _mm512_slli_epi64(_mm512_and_si512(byte, all(7)), 3);
+                let has_node = _mm512_test_epi64_mask(byte, byte);
+                let aligned = _mm512_andnot_si512(splat(7), byte);
+                let no_base = std::ptr::null::<i64>();
+                let words = _mm512_mask_i64gather_epi64::<1>(_mm512_setzero_si512(), has_node, aligned, no_base);
+                let shift = _mm512_slli_epi64(_mm512_and_si512(byte, splat(7)), 3);
                 let mask = _mm512_load_si512(self.masks.as_ptr().add(first).cast());
                 let slots = _mm512_and_si512(_mm512_srlv_epi64(words, shift), mask);
                 _mm512_store_si512(self.refs.as_mut_ptr().add(first).cast(), slots);
@@ -218,15 +220,15 @@ impl TrieWalkAvx512 {
         unsafe {
             for first in (0..count).step_by(AVX512_LANES) {
                 let (high, low) = load_addresses::<WIDE>(keys, bits, first, count);
-                let there = first_lanes(count - first);
+                let key_lanes = first_lanes(count - first);
                 let mut found = _mm512_setzero_si512();
                 for (prefix, value) in &root.routes {
-                    let same = match_prefix::<WIDE>(high, low, prefix);
-                    found = _mm512_mask_mov_epi64(found, same, _mm512_set1_epi64(*value as i64));
+                    let matches = match_prefix::<WIDE>(high, low, prefix);
+                    found = _mm512_mask_mov_epi64(found, matches, _mm512_set1_epi64(*value as i64));
                 }
-                _mm512_mask_storeu_epi64(out.add(first).cast(), there, found);
-                let passes = match_prefix::<WIDE>(high, low, &root.child_prefix) & there;
-                let refs = _mm512_maskz_set1_epi64(passes, root.child.0 as i64);
+                _mm512_mask_storeu_epi64(out.add(first).cast(), key_lanes, found);
+                let matches_child = match_prefix::<WIDE>(high, low, &root.child_prefix) & key_lanes;
+                let refs = _mm512_maskz_set1_epi64(matches_child, root.child.0 as i64);
                 let (high, low) =
                     skip_leading_bits::<WIDE>(high, low, _mm512_set1_epi64(i64::from(root.child_prefix.len)));
                 self.next_nodes.store_eight::<WIDE>(first, &KeyVector { refs, high, low });
@@ -243,7 +245,7 @@ impl TrieWalkAvx512 {
                 return;
             }
             self.next_nodes.read_slots::<WIDE, false>(view, count);
-            let mut deeper = 0;
+            let mut has_deeper_nodes = 0;
             for first in (0..count).step_by(AVX512_LANES) {
                 let mut keys = self.next_nodes.load_eight::<WIDE>(first);
                 let (refs, found, values) = decode_slots(view, keys.refs);
@@ -252,14 +254,14 @@ impl TrieWalkAvx512 {
                 keys.refs = refs;
                 self.lines.append_selected::<WIDE>(at_line, &keys, key_positions(first));
                 keys.refs = _mm512_maskz_mov_epi64(!at_line, refs);
-                deeper |= _mm512_test_epi64_mask(keys.refs, keys.refs);
+                has_deeper_nodes |= _mm512_test_epi64_mask(keys.refs, keys.refs);
                 self.next_nodes.store_eight::<WIDE>(first, &keys);
             }
             self.lines.prefetch_lines_from(view, 0);
-            if deeper == 0 {
+            if has_deeper_nodes == 0 {
                 return;
             }
-            let sets = self.lines.len;
+            let lines_before = self.lines.len;
             self.next_nodes.read_slots::<WIDE, true>(view, count);
             for first in (0..count).step_by(AVX512_LANES) {
                 let mut keys = self.next_nodes.load_eight::<WIDE>(first);
@@ -268,7 +270,7 @@ impl TrieWalkAvx512 {
                 keys.refs = refs;
                 distribute_keys::<WIDE>(&mut self.nodes, &mut self.lines, &keys, key_positions(first));
             }
-            self.lines.prefetch_lines_from(view, sets);
+            self.lines.prefetch_lines_from(view, lines_before);
         }
     }
 
@@ -280,10 +282,10 @@ impl TrieWalkAvx512 {
     /// element for each key.
     #[target_feature(enable = "avx512f,popcnt")]
     pub(super) unsafe fn walk_nodes<const WIDE: bool>(&mut self, view: &LpmView<'_>, out: *mut *const u8) {
-        let TrieWalkAvx512 { nodes, next_nodes: next, lines: sets } = self;
+        let TrieWalkAvx512 { nodes, next_nodes: next, lines } = self;
         let (mut from, mut to) = (nodes, next);
         while from.len > 0 {
-            let before = sets.len;
+            let lines_before = lines.len;
             to.len = 0;
             // SAFETY: guaranteed by the caller; masked to the existing keys, which are all at
             // nodes.
@@ -296,10 +298,10 @@ impl TrieWalkAvx512 {
                     let key_index = _mm512_load_si512(from.key_indices.as_ptr().add(first).cast());
                     _mm512_mask_i64scatter_epi64::<8>(out.cast(), found, key_index, values);
                     keys.refs = refs;
-                    distribute_keys::<WIDE>(to, sets, &keys, key_index);
+                    distribute_keys::<WIDE>(to, lines, &keys, key_index);
                 }
             }
-            sets.prefetch_lines_from(view, before);
+            lines.prefetch_lines_from(view, lines_before);
             std::mem::swap(&mut from, &mut to);
         }
         to.len = 0;

@@ -197,13 +197,14 @@ impl RuleBlocks {
     }
 
     /// Adds a rule to the chain that starts at `first` (0: empty). Returns the new first block and
-    /// the number of blocks.
-    pub fn add_to_chain(&mut self, shape: &RuleLayout, records: &RuleSlab, first: u32, id: u32) -> (u32, usize) {
+    /// the number of blocks. A chain is in the order of precedence, so that its first match
+    /// decides.
+    pub fn add_to_chain(&mut self, layout: &RuleLayout, records: &RuleSlab, first: u32, id: u32) -> (u32, usize) {
         let rule = records.rule(id);
-        let lane = self.column_of_rule(shape, rule, id);
+        let column = self.column_of_rule(layout, rule, id);
         if first == 0 {
             let block = self.allocate_block();
-            self.insert_column(block, 0, &lane);
+            self.insert_column(block, 0, &column);
             return (block, 1);
         }
         // The last block that starts with a rule of higher precedence, otherwise the first block.
@@ -212,8 +213,8 @@ impl RuleBlocks {
             block = self.next_block(block);
             blocks += 1;
         }
-        let at = (0..self.rule_count(block)).find(|&at| !self.is_stronger(records, block, at, rule));
-        self.insert_shifting(block, at.unwrap_or(self.rule_count(block)), lane);
+        let position = (0..self.rule_count(block)).find(|&position| !self.is_stronger(records, block, position, rule));
+        self.insert_shifting(block, position.unwrap_or(self.rule_count(block)), column);
         while self.next_block(block) != 0 {
             block = self.next_block(block);
             blocks += 1;
@@ -232,29 +233,29 @@ impl RuleBlocks {
         RuleColumn { columns, id, has_ranges: shape.has_range_check(rule), has_wide_ranges: shape.has_wide_range(rule) }
     }
 
-    /// Inserts a rule at `at` of a block that may be full. If so, its last rule moves to the next
-    /// block, and so on; after some blocks a remaining rule gets a new block. This keeps chains
-    /// dense, so that lookups read fewer blocks.
-    fn insert_shifting(&mut self, mut block: u32, mut at: usize, mut lane: RuleColumn) {
+    /// Inserts a rule at `position` of a block that may be full. If so, its last rule moves to the
+    /// next block, and so on; after some blocks a remaining rule gets a new block. This keeps
+    /// chains dense, so that lookups read fewer blocks.
+    fn insert_shifting(&mut self, mut block: u32, mut position: usize, mut column: RuleColumn) {
         for moved in 1.. {
             if self.rule_count(block) < BLOCK_RULES {
-                return self.insert_column(block, at, &lane);
+                return self.insert_column(block, position, &column);
             }
-            if at < BLOCK_RULES {
+            if position < BLOCK_RULES {
                 let last = self.read_column(block, BLOCK_RULES - 1);
                 self.remove_column(block, BLOCK_RULES - 1);
-                self.insert_column(block, at, &lane);
-                lane = last;
+                self.insert_column(block, position, &column);
+                column = last;
             }
             if self.next_block(block) == 0 || moved == MAX_MOVED_BLOCKS {
                 break;
             }
-            (block, at) = (self.next_block(block), 0);
+            (block, position) = (self.next_block(block), 0);
         }
-        let new = self.allocate_block();
-        self.set_next_block(new, self.next_block(block));
-        self.set_next_block(block, new);
-        self.insert_column(new, 0, &lane);
+        let new_block = self.allocate_block();
+        self.set_next_block(new_block, self.next_block(block));
+        self.set_next_block(block, new_block);
+        self.insert_column(new_block, 0, &column);
     }
 
     /// Returns the record of the rule in a chain that equals this one except for its sequence

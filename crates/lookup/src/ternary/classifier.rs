@@ -173,53 +173,60 @@ impl Classifier {
         let priority = u64::from(biased_priority(self.records.rule(id)[0])) << 32;
         loop {
             let rule = self.records.rule(id);
-            let here = &mut self.nodes[node as usize];
-            here.count += 1;
+            let this_node = &mut self.nodes[node as usize];
+            this_node.count += 1;
             let (value, mask) = (self.layout.value_words(rule), self.layout.mask_words(rule));
-            let found = here.subtables[..here.planned_subtables].iter().enumerate().find_map(|(t, table)| {
-                let (at, tag) = table.head_position(value, mask)?;
-                Some((t, at, tag))
-            });
-            let outgrown = here.has_outgrown_plan();
-            let Some((t, at, tag)) = found else {
-                here.unhashed_count += 1;
-                let outgrown = outgrown || here.has_outgrown_unhashed();
+            let found = this_node.subtables[..this_node.planned_subtables].iter().enumerate().find_map(
+                |(table_index, table)| {
+                    let (head_index, tag) = table.head_position(value, mask)?;
+                    Some((table_index, head_index, tag))
+                },
+            );
+            let has_outgrown_plan = this_node.has_outgrown_plan();
+            let Some((table_index, head_index, tag)) = found else {
+                this_node.unhashed_count += 1;
+                let has_outgrown_plan = has_outgrown_plan || this_node.has_outgrown_unhashed();
                 let (first, _) =
-                    self.blocks.add_to_chain(&self.layout, &self.records, head_number(here.unhashed) as u32, id);
-                here.unhashed = chain_head(&self.blocks, first);
-                return self.queue_plan_if(outgrown, node);
+                    self.blocks.add_to_chain(&self.layout, &self.records, head_number(this_node.unhashed) as u32, id);
+                this_node.unhashed = chain_head(&self.blocks, first);
+                return self.queue_plan_if(has_outgrown_plan, node);
             };
-            here.subtables[t].count += 1;
-            here.subtables[t].max_priority = here.subtables[t].max_priority.max((priority >> 32) as u32);
-            let head = here.subtables[t].data[at];
+            this_node.subtables[table_index].count += 1;
+            this_node.subtables[table_index].max_priority =
+                this_node.subtables[table_index].max_priority.max((priority >> 32) as u32);
+            let head = this_node.subtables[table_index].data[head_index];
+            // A head keeps a tag only while all rules below it share the tag.
             let tag = common_tag(head, tag);
             if head & NODE_FLAG == 0 {
                 let (first, blocks) =
                     self.blocks.add_to_chain(&self.layout, &self.records, head_number(head) as u32, id);
-                here.subtables[t].data[at] = with_tag(chain_head(&self.blocks, first), tag);
-                if blocks > MAX_CHAIN_BLOCKS && here.depth < MAX_DEPTH {
-                    let depth = here.depth + 1;
+                this_node.subtables[table_index].data[head_index] = with_tag(chain_head(&self.blocks, first), tag);
+                if blocks > MAX_CHAIN_BLOCKS && this_node.depth < MAX_DEPTH {
+                    let depth = this_node.depth + 1;
                     let child = self.node_from_chain(first, depth);
-                    let head = &mut self.nodes[node as usize].subtables[t].data[at];
+                    let head = &mut self.nodes[node as usize].subtables[table_index].data[head_index];
                     *head = with_tag(*head >> 32 << 32 | NODE_FLAG | u64::from(child), tag);
                     self.queue_plan_if(true, child);
                 }
-                return self.queue_plan_if(outgrown, node);
+                return self.queue_plan_if(has_outgrown_plan, node);
             }
-            here.subtables[t].data[at] = with_tag(priority.max(head >> 32 << 32) | head << 32 >> 32, tag);
-            self.queue_plan_if(outgrown, node);
+            // The node's head bounds the priority of all rules below it.
+            this_node.subtables[table_index].data[head_index] =
+                with_tag(priority.max(head >> 32 << 32) | head << 32 >> 32, tag);
+            self.queue_plan_if(has_outgrown_plan, node);
             node = head_number(head) as u32;
         }
     }
 
-    /// Creates a node with a chain of unhashed rules.
+    /// Creates a node with a chain of unhashed rules that starts at block `first`. Returns its
+    /// number. A reused node keeps its generation, which tells it from the earlier one.
     fn node_from_chain(&mut self, first: u32, depth: u32) -> u32 {
         let mut count = 0;
         self.blocks.visit_records(first, &mut |_| {
             count += 1;
             true
         });
-        let made = ClassifierNode {
+        let new_node = ClassifierNode {
             unhashed: chain_head(&self.blocks, first),
             count,
             unhashed_count: count,
@@ -227,11 +234,11 @@ impl Classifier {
             ..ClassifierNode::default()
         };
         let Some(node) = self.free_nodes.pop() else {
-            self.nodes.push(made);
+            self.nodes.push(new_node);
             return self.nodes.len() as u32 - 1;
         };
         let generation = self.nodes[node as usize].generation;
-        self.nodes[node as usize] = ClassifierNode { generation, ..made };
+        self.nodes[node as usize] = ClassifierNode { generation, ..new_node };
         node
     }
 
@@ -271,29 +278,33 @@ impl Classifier {
     }
 
     /// Removes the rule that equals this one except for its sequence number. Returns its record,
-    /// which still exists.
+    /// which still exists; `None` if there is no such rule below the node. The rule may be in a
+    /// subtable, in the chain of unhashed rules, or in the old chain of an incomplete
+    /// reorganisation.
     pub fn remove_below(&mut self, node: u32, rule: &[u64]) -> Option<u32> {
-        for t in 0..self.nodes[node as usize].subtables.len() {
-            let table = &self.nodes[node as usize].subtables[t];
-            let Some((at, _)) = table.head_position(self.layout.value_words(rule), self.layout.mask_words(rule)) else {
+        for table_index in 0..self.nodes[node as usize].subtables.len() {
+            let table = &self.nodes[node as usize].subtables[table_index];
+            let Some((head_index, _)) =
+                table.head_position(self.layout.value_words(rule), self.layout.mask_words(rule))
+            else {
                 continue;
             };
-            let old = table.data[at];
+            let old = table.data[head_index];
             let Some((head, id)) = self.remove_from_bucket(old, rule) else { continue };
-            let here = &mut self.nodes[node as usize];
-            here.subtables[t].data[at] = with_tag(head, old);
-            here.subtables[t].count -= 1;
+            let this_node = &mut self.nodes[node as usize];
+            this_node.subtables[table_index].data[head_index] = with_tag(head, old);
+            this_node.subtables[table_index].count -= 1;
             return Some(self.count_removal(node, id));
         }
-        let here = &self.nodes[node as usize];
-        let (rest, old_rest) = (here.unhashed, here.old_unhashed);
-        if let Some((head, id)) = self.remove_from_bucket(rest, rule) {
-            let here = &mut self.nodes[node as usize];
-            here.unhashed = head;
-            here.unhashed_count -= 1;
+        let this_node = &self.nodes[node as usize];
+        let (unhashed, old_unhashed) = (this_node.unhashed, this_node.old_unhashed);
+        if let Some((head, id)) = self.remove_from_bucket(unhashed, rule) {
+            let this_node = &mut self.nodes[node as usize];
+            this_node.unhashed = head;
+            this_node.unhashed_count -= 1;
             return Some(self.count_removal(node, id));
         }
-        let (head, id) = self.remove_from_bucket(old_rest, rule)?;
+        let (head, id) = self.remove_from_bucket(old_unhashed, rule)?;
         self.nodes[node as usize].old_unhashed = head;
         Some(self.count_removal(node, id))
     }
@@ -341,35 +352,35 @@ impl Classifier {
     /// layout before the last choice of masks: the subtables after the first `planned_subtables`,
     /// and the old chain. Maintenance moves these rules into the new layout, a few at a time.
     pub fn pop_rule(&mut self, node: u32, all: bool) -> Option<u32> {
-        let least = if all { 0 } else { self.nodes[node as usize].planned_subtables };
-        while self.nodes[node as usize].subtables.len() > least {
-            let here = &mut self.nodes[node as usize];
-            let t = here.subtables.len() - 1;
-            let table = &mut here.subtables[t];
+        let kept_subtables = if all { 0 } else { self.nodes[node as usize].planned_subtables };
+        while self.nodes[node as usize].subtables.len() > kept_subtables {
+            let this_node = &mut self.nodes[node as usize];
+            let table_index = this_node.subtables.len() - 1;
+            let table = &mut this_node.subtables[table_index];
             if table.count == 0 {
-                here.subtables.pop();
-                here.planned_subtables = here.planned_subtables.min(t);
+                this_node.subtables.pop();
+                this_node.planned_subtables = this_node.planned_subtables.min(table_index);
                 continue;
             }
-            let at = next_used_head(table, self.layout.key_words);
-            let old = table.data[at];
+            let head_index = next_used_head(table, self.layout.key_words);
+            let old = table.data[head_index];
             let (head, id) = self.pop_from_bucket(old);
-            let here = &mut self.nodes[node as usize];
-            here.subtables[t].data[at] = with_tag(head, old);
-            here.subtables[t].count -= 1;
-            here.count -= 1;
+            let this_node = &mut self.nodes[node as usize];
+            this_node.subtables[table_index].data[head_index] = with_tag(head, old);
+            this_node.subtables[table_index].count -= 1;
+            this_node.count -= 1;
             return Some(id);
         }
-        let here = &mut self.nodes[node as usize];
-        if here.old_unhashed != 0 {
-            let (first, id) = self.blocks.pop_from_chain(head_number(here.old_unhashed) as u32);
-            (here.old_unhashed, here.count) = (chain_head(&self.blocks, first), here.count - 1);
+        let this_node = &mut self.nodes[node as usize];
+        if this_node.old_unhashed != 0 {
+            let (first, id) = self.blocks.pop_from_chain(head_number(this_node.old_unhashed) as u32);
+            (this_node.old_unhashed, this_node.count) = (chain_head(&self.blocks, first), this_node.count - 1);
             return Some(id);
         }
-        if all && here.unhashed != 0 {
-            let (first, id) = self.blocks.pop_from_chain(head_number(here.unhashed) as u32);
-            here.unhashed = chain_head(&self.blocks, first);
-            (here.unhashed_count, here.count) = (here.unhashed_count - 1, here.count - 1);
+        if all && this_node.unhashed != 0 {
+            let (first, id) = self.blocks.pop_from_chain(head_number(this_node.unhashed) as u32);
+            this_node.unhashed = chain_head(&self.blocks, first);
+            (this_node.unhashed_count, this_node.count) = (this_node.unhashed_count - 1, this_node.count - 1);
             return Some(id);
         }
         None
@@ -389,30 +400,32 @@ impl Classifier {
         (0, id)
     }
 
-    /// Samples up to `want` records of rules below a node, or of its unhashed rules only.
+    /// Samples up to `want` records of rules below a node, or of its unhashed rules only if not
+    /// `whole`. A subtable's share of the sample is its share of the rules; a random start makes
+    /// samples differ.
     pub fn sample_rules(&mut self, node: u32, whole: bool, want: usize, into: &mut Vec<u32>) {
         let start = self.next_random();
-        let here = &self.nodes[node as usize];
-        let (mut children, all) = (Vec::new(), here.count.max(1) as usize);
+        let this_node = &self.nodes[node as usize];
+        let (mut children, rule_count) = (Vec::new(), this_node.count.max(1) as usize);
         let end = into.len() + want;
-        for table in here.subtables.iter().filter(|table| whole && table.count > 0) {
-            let mut left = (want * table.count as usize).div_ceil(all);
+        for table in this_node.subtables.iter().filter(|table| whole && table.count > 0) {
+            let mut remaining = (want * table.count as usize).div_ceil(rule_count);
             let heads = &table.data[self.layout.key_words..];
-            for at in 0..heads.len() {
-                let head = heads[(start as usize).wrapping_add(at) & (heads.len() - 1)];
-                if left == 0 {
+            for index in 0..heads.len() {
+                let head = heads[(start as usize).wrapping_add(index) & (heads.len() - 1)];
+                if remaining == 0 {
                     break;
                 }
                 if head & NODE_FLAG != 0 {
-                    let share = left.min(self.nodes[head_number(head) as usize].count as usize);
+                    let share = remaining.min(self.nodes[head_number(head) as usize].count as usize);
                     children.push((head_number(head) as u32, share));
-                    left -= share;
+                    remaining -= share;
                 } else {
-                    left -= sample_chain(&self.blocks, head, left, into);
+                    remaining -= sample_chain(&self.blocks, head, remaining, into);
                 }
             }
         }
-        for head in [here.unhashed, here.old_unhashed] {
+        for head in [this_node.unhashed, this_node.old_unhashed] {
             sample_chain(&self.blocks, head, end.saturating_sub(into.len()), into);
         }
         for (child, share) in children {

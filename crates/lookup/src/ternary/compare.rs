@@ -98,8 +98,8 @@ pub trait RuleCompare {
     /// `rank`, which is not 0.
     unsafe fn matching_lanes(block: *const RuleRow, key: *const u64, words: usize, rank: u64) -> u32;
 
-    /// Compares the keys in `open`, of the [`VECTOR_KEYS`] keys from `start` on, with all rules of
-    /// a chain. Updates each key's best match if its first matching rule takes precedence.
+    /// Compares the keys in `open_keys`, of the [`VECTOR_KEYS`] keys from `start` on, with all
+    /// rules of a chain. Updates each key's best match if its first matching rule takes precedence.
     /// `columns` holds the keys as for `pick_candidates`; `lines` is the first row of the pool.
     /// Returns false and changes nothing if the keys must be searched one by one, because of ties
     /// or wide ranges or because that is as fast.
@@ -112,14 +112,14 @@ pub trait RuleCompare {
         _start: usize,
         _words: usize,
         _narrow: &[RangeField],
-        _open: u8,
+        _open_keys: u8,
         _best: &mut BestMatches,
     ) -> bool {
         false
     }
 
     /// Finds each key's head in a subtable. Selects the heads that can hold a rule of at least the
-    /// rank of the key's best match.
+    /// rank of the key's best match, as items of a head and the index of its key.
     ///
     /// `columns` holds the keys by word, [`GROUP_KEYS`] for each word.
     #[inline(always)]
@@ -132,8 +132,8 @@ pub trait RuleCompare {
     ) {
         (picks.chains.count, picks.nodes.count) = (0, 0);
         for (key, &rank) in ranks.iter().enumerate() {
-            let least = min_head_for_rank(rank);
-            if least > table.max_head {
+            let min_head = min_head_for_rank(rank);
+            if min_head > table.max_head {
                 continue;
             }
             let mut hash = 0_u64;
@@ -144,13 +144,14 @@ pub trait RuleCompare {
             }
             // SAFETY: the shift yields positions below the number of heads.
             let head = unsafe { *table.heads.add((hash >> table.shift) as usize) };
-            let wanted = (head >= least) & may_contain(head, tag_of_hash(hash, table.shift));
-            let node = head & NODE_FLAG != 0;
+            let is_candidate = (head >= min_head) & may_contain(head, tag_of_hash(hash, table.shift));
+            let is_node = head & NODE_FLAG != 0;
             let item = head << 32 >> 32 | (key as u64) << 32;
             // SAFETY: at most one item for each earlier key.
+            // Only the head's lower half, the number of its block or node, is part of an item.
             unsafe {
-                picks.chains.append_if(item, wanted & !node);
-                picks.nodes.append_if(item, wanted & node);
+                picks.chains.append_if(item, is_candidate & !is_node);
+                picks.nodes.append_if(item, is_candidate & is_node);
             }
         }
     }
@@ -165,20 +166,20 @@ pub trait RuleCompare {
         lanes: u32,
     ) -> u32 {
         let mut inside = lanes;
-        for (at, field) in narrow.iter().enumerate() {
+        for (index, field) in narrow.iter().enumerate() {
             // SAFETY: the block has two rows of bounds for each such field after its header row.
             let (low, high) = unsafe {
-                let low = block.add(2 * words + 2 + 2 * at);
+                let low = block.add(2 * words + 2 + 2 * index);
                 (&*low, &*low.add(1))
             };
             // SAFETY: the field's word is one of the key's.
             let number = unsafe { field.ordered_value(key) };
-            let mut left = inside;
-            while left != 0 {
-                let lane = left.trailing_zeros();
-                left &= left - 1;
-                let is = low[lane as usize] <= number && number <= high[lane as usize];
-                inside &= !(u32::from(!is) << lane);
+            let mut remaining = inside;
+            while remaining != 0 {
+                let lane = remaining.trailing_zeros();
+                remaining &= remaining - 1;
+                let is_inside = low[lane as usize] <= number && number <= high[lane as usize];
+                inside &= !(u32::from(!is_inside) << lane);
             }
         }
         inside
@@ -239,6 +240,8 @@ impl RuleCompare for Avx512Compare {
         }
     }
 
+    /// Compares eight keys with one rule after the other. The keys in `open_keys` take part;
+    /// `missed` are those without a matching rule so far, and the chain ends when there are none.
     #[inline(always)]
     unsafe fn try_whole_chain(
         lines: *const RuleRow,
@@ -247,7 +250,7 @@ impl RuleCompare for Avx512Compare {
         start: usize,
         words: usize,
         narrow: &[RangeField],
-        open: u8,
+        open_keys: u8,
         best: &mut BestMatches,
     ) -> bool {
         use std::arch::x86_64::*;
@@ -256,9 +259,9 @@ impl RuleCompare for Avx512Compare {
         // elements from `start` on; the processor has AVX-512.
         unsafe {
             let (to_ranks, to_ids) = (best.ranks.as_mut_ptr().add(start), best.ids.as_mut_ptr().add(start));
-            let (old, mut ids) = (_mm512_loadu_si512(to_ranks.cast()), _mm256_loadu_si256(to_ids.cast()));
+            let (old_ranks, mut ids) = (_mm512_loadu_si512(to_ranks.cast()), _mm256_loadu_si256(to_ids.cast()));
             let column = |word: usize| _mm512_loadu_si512(columns.as_ptr().add(word * GROUP_KEYS + start).cast());
-            let (mut ranks, mut missed, mut unclear) = (old, open, 0);
+            let (mut ranks, mut missed, mut undecided) = (old_ranks, open_keys, 0);
             while block != 0 {
                 let lines = lines.wrapping_add(block as usize);
                 let info = &*lines.add(2 * words + 1);
@@ -270,36 +273,39 @@ impl RuleCompare for Avx512Compare {
                         let changed = _mm512_xor_si512(column(word), word_at(word, lane));
                         differ = _mm512_or_si512(differ, _mm512_and_si512(changed, word_at(words + word, lane)));
                     }
-                    let mut hits = _mm512_mask_testn_epi64_mask(open, differ, differ);
+                    let mut hits = _mm512_mask_testn_epi64_mask(open_keys, differ, differ);
                     if BlockHeader::lanes_with_ranges(state) >> lane & 1 == 1 {
-                        for (at, field) in narrow.iter().enumerate() {
+                        for (index, field) in narrow.iter().enumerate() {
                             let shifted = _mm512_srl_epi64(column(field.word), _mm_cvtsi32_si128(field.shift as i32));
                             let number = _mm512_and_si512(shifted, _mm512_set1_epi64(field.mask as i64));
                             let number = _mm512_xor_si512(number, _mm512_set1_epi64(field.flip as i64));
-                            let low = 2 * words + 2 + 2 * at;
+                            let low = 2 * words + 2 + 2 * index;
                             hits = _mm512_mask_cmple_epu64_mask(hits, word_at(low, lane), number);
                             hits = _mm512_mask_cmpge_epu64_mask(hits, word_at(low + 1, lane), number);
                         }
-                        unclear |= if state >> (40 + lane) & 1 == 1 { hits } else { 0 };
+                        undecided |= if state >> (40 + lane) & 1 == 1 { hits } else { 0 };
                     }
                     // A key that was hit stays open, because no later rule takes precedence.
                     missed &= !hits;
                     let (rank, id) = (word_at(2 * words, lane), BlockHeader::record_id(info, lane));
-                    unclear |= _mm512_mask_cmpeq_epi64_mask(hits, old, rank);
-                    let stronger = _mm512_mask_cmplt_epu64_mask(hits, ranks, rank);
-                    ranks = _mm512_mask_mov_epi64(ranks, stronger, rank);
-                    ids = _mm256_mask_mov_epi32(ids, stronger, _mm256_set1_epi32(id as i32));
+                    // A tie with the rank of an earlier match needs the scalar code, which compares
+                    // sequence numbers.
+                    undecided |= _mm512_mask_cmpeq_epi64_mask(hits, old_ranks, rank);
+                    let has_precedence = _mm512_mask_cmplt_epu64_mask(hits, ranks, rank);
+                    ranks = _mm512_mask_mov_epi64(ranks, has_precedence, rank);
+                    ids = _mm256_mask_mov_epi32(ids, has_precedence, _mm256_set1_epi32(id as i32));
                 }
                 block = if missed == 0 { 0 } else { state as u32 };
             }
-            if unclear == 0 {
+            if undecided == 0 {
                 _mm512_storeu_si512(to_ranks.cast(), ranks);
                 _mm256_storeu_si256(to_ids.cast(), ids);
             }
-            unclear == 0
+            undecided == 0
         }
     }
 
+    /// Finds and selects the heads of eight keys at once, as the scalar version does.
     #[inline(always)]
     unsafe fn pick_candidates(
         table: SubtableView,
@@ -318,12 +324,13 @@ impl RuleCompare for Avx512Compare {
             // GROUP_KEYS, the mask has `words` words, the shift yields positions below the number
             // of heads, and candidate lists have VECTOR_KEYS spare elements.
             unsafe {
-                let there = 0xff_u8 >> (VECTOR_KEYS - (ranks.len() - start).min(VECTOR_KEYS));
-                let ranks = _mm512_maskz_loadu_epi64(there, ranks.as_ptr().add(start).cast());
+                let key_lanes = 0xff_u8 >> (VECTOR_KEYS - (ranks.len() - start).min(VECTOR_KEYS));
+                let ranks = _mm512_maskz_loadu_epi64(key_lanes, ranks.as_ptr().add(start).cast());
                 let priorities = _mm512_slli_epi64(_mm512_srli_epi64(ranks, 31), 32);
-                let least = _mm512_or_si512(priorities, _mm512_set1_epi64(1));
-                let able = _mm512_mask_cmple_epu64_mask(there, least, _mm512_set1_epi64(table.max_head as i64));
-                if able == 0 {
+                let min_heads = _mm512_or_si512(priorities, _mm512_set1_epi64(1));
+                let possible =
+                    _mm512_mask_cmple_epu64_mask(key_lanes, min_heads, _mm512_set1_epi64(table.max_head as i64));
+                if possible == 0 {
                     continue;
                 }
                 let mut hash = _mm512_setzero_si512();
@@ -339,27 +346,28 @@ impl RuleCompare for Avx512Compare {
                 }
                 let position = _mm512_srl_epi64(hash, _mm_cvtsi32_si128(table.shift as i32));
                 let heads =
-                    _mm512_mask_i64gather_epi64::<8>(_mm512_setzero_si512(), able, position, table.heads.cast());
+                    _mm512_mask_i64gather_epi64::<8>(_mm512_setzero_si512(), possible, position, table.heads.cast());
                 // The key's tag, and the bits in which a head's tag differs from it.
                 let tag = _mm512_srl_epi64(hash, _mm_cvtsi32_si128((table.shift - TAG_BITS - TAG_SHIFT) as i32));
                 let differs = _mm512_xor_si512(heads, _mm512_or_si512(tag, _mm512_set1_epi64(TAG_FLAG as i64)));
-                let may_have = _mm512_testn_epi64_mask(differs, _mm512_set1_epi64(TAG_MASK as i64))
+                let may_contain = _mm512_testn_epi64_mask(differs, _mm512_set1_epi64(TAG_MASK as i64))
                     | _mm512_testn_epi64_mask(heads, _mm512_set1_epi64(TAG_FLAG as i64));
-                let wanted = _mm512_mask_cmpge_epu64_mask(able & may_have, heads, least);
-                let node = _mm512_mask_test_epi64_mask(wanted, heads, _mm512_set1_epi64(NODE_FLAG as i64));
+                let picked = _mm512_mask_cmpge_epu64_mask(possible & may_contain, heads, min_heads);
+                let node_lanes = _mm512_mask_test_epi64_mask(picked, heads, _mm512_set1_epi64(NODE_FLAG as i64));
                 let keys = _mm512_add_epi64(first, _mm512_set1_epi64((start as i64) << 32));
                 let low = _mm512_set1_epi64(i64::from(u32::MAX));
                 // Bitwise choice: the head where `low` is set, otherwise the key.
                 let items = _mm512_ternarylogic_epi64::<0xca>(low, heads, keys);
-                chains = append_masked(&mut picks.chains, chains, wanted & !node, items);
-                if node != 0 {
-                    nodes = append_masked(&mut picks.nodes, nodes, node, items);
+                chains = append_masked(&mut picks.chains, chains, picked & !node_lanes, items);
+                if node_lanes != 0 {
+                    nodes = append_masked(&mut picks.nodes, nodes, node_lanes, items);
                 }
             }
         }
         (picks.chains.count, picks.nodes.count) = (chains, nodes);
     }
 
+    /// Compares the key with the bounds of all four rules of the block at once.
     #[inline(always)]
     unsafe fn lanes_in_ranges(
         block: *const RuleRow,
@@ -370,12 +378,12 @@ impl RuleCompare for Avx512Compare {
     ) -> u32 {
         use std::arch::x86_64::*;
         let mut inside = lanes as __mmask8;
-        for (at, field) in narrow.iter().enumerate() {
+        for (index, field) in narrow.iter().enumerate() {
             // SAFETY: the block has two rows of bounds for each such field after its header row;
             // the key has the field's word.
             unsafe {
                 let number = _mm256_set1_epi64x(field.ordered_value(key) as i64);
-                let low = block.add(2 * words + 2 + 2 * at);
+                let low = block.add(2 * words + 2 + 2 * index);
                 inside = _mm256_mask_cmple_epu64_mask(inside, _mm256_load_si256(low.cast()), number);
                 inside = _mm256_mask_cmpge_epu64_mask(inside, _mm256_load_si256(low.add(1).cast()), number);
             }

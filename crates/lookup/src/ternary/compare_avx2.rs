@@ -26,6 +26,7 @@ impl RuleCompare for Avx2Compare {
         }
     }
 
+    /// Finds and selects the heads of four keys at once, as the scalar version does.
     #[inline(always)]
     unsafe fn pick_candidates(
         table: SubtableView,
@@ -40,17 +41,17 @@ impl RuleCompare for Avx2Compare {
             // GROUP_KEYS, the mask has `words` words, the shift yields positions below the number
             // of heads, and candidate lists have AVX2_LANES spare elements; the processor has AVX2.
             unsafe {
-                let all = |word: u64| _mm256_set1_epi64x(word as i64);
+                let splat = |word: u64| _mm256_set1_epi64x(word as i64);
                 // Heads use all 64 bits, so signed comparison needs the top bit flipped.
-                let turned = |words: __m256i| _mm256_xor_si256(words, all(1 << 63));
-                let places = _mm256_set_epi64x(3, 2, 1, 0);
-                let there = _mm256_cmpgt_epi64(all((ranks.len() - start) as u64), places);
-                let ranks = _mm256_maskload_epi64(ranks.as_ptr().add(start).cast(), there);
-                let least = _mm256_or_si256(_mm256_slli_epi64::<32>(_mm256_srli_epi64::<31>(ranks)), all(1));
-                let least = turned(least);
-                let unable = _mm256_cmpgt_epi64(least, turned(all(table.max_head)));
-                let able = _mm256_andnot_si256(unable, there);
-                if _mm256_testz_si256(able, able) != 0 {
+                let flip_top_bit = |words: __m256i| _mm256_xor_si256(words, splat(1 << 63));
+                let lane_numbers = _mm256_set_epi64x(3, 2, 1, 0);
+                let key_lanes = _mm256_cmpgt_epi64(splat((ranks.len() - start) as u64), lane_numbers);
+                let ranks = _mm256_maskload_epi64(ranks.as_ptr().add(start).cast(), key_lanes);
+                let min_heads = _mm256_or_si256(_mm256_slli_epi64::<32>(_mm256_srli_epi64::<31>(ranks)), splat(1));
+                let min_heads = flip_top_bit(min_heads);
+                let excluded = _mm256_cmpgt_epi64(min_heads, flip_top_bit(splat(table.max_head)));
+                let possible = _mm256_andnot_si256(excluded, key_lanes);
+                if _mm256_testz_si256(possible, possible) != 0 {
                     continue;
                 }
                 let mut hash = _mm256_setzero_si256();
@@ -59,30 +60,33 @@ impl RuleCompare for Avx2Compare {
                     // Many masks have bits in few words only.
                     if mask != 0 {
                         let keys = _mm256_loadu_si256(columns.as_ptr().add(word * GROUP_KEYS + start).cast());
-                        hash =
-                            _mm256_add_epi64(hash, multiply_low(_mm256_and_si256(keys, all(mask)), hash_factor(word)));
+                        hash = _mm256_add_epi64(
+                            hash,
+                            multiply_low(_mm256_and_si256(keys, splat(mask)), hash_factor(word)),
+                        );
                     }
                 }
-                let mut at = [0_u64; AVX2_LANES];
+                let mut head_positions = [0_u64; AVX2_LANES];
                 let positions = _mm256_srl_epi64(hash, _mm_cvtsi32_si128(table.shift as i32));
-                _mm256_storeu_si256(at.as_mut_ptr().cast(), positions);
-                let head = |lane: usize| *table.heads.add(at[lane] as usize) as i64;
+                _mm256_storeu_si256(head_positions.as_mut_ptr().cast(), positions);
+                let head = |lane: usize| *table.heads.add(head_positions[lane] as usize) as i64;
                 let heads = _mm256_set_epi64x(head(3), head(2), head(1), head(0));
                 let tag = _mm256_srl_epi64(hash, _mm_cvtsi32_si128((table.shift - TAG_BITS) as i32));
-                let tag = _mm256_slli_epi64::<{ TAG_SHIFT as i32 }>(_mm256_and_si256(tag, all((1 << TAG_BITS) - 1)));
+                let tag = _mm256_slli_epi64::<{ TAG_SHIFT as i32 }>(_mm256_and_si256(tag, splat((1 << TAG_BITS) - 1)));
                 let tagged =
-                    _mm256_cmpeq_epi64(_mm256_and_si256(heads, all(TAG_MASK)), _mm256_or_si256(tag, all(TAG_FLAG)));
-                let untagged = _mm256_cmpeq_epi64(_mm256_and_si256(heads, all(TAG_FLAG)), _mm256_setzero_si256());
-                let weak = _mm256_cmpgt_epi64(least, turned(heads));
-                let wanted = _mm256_andnot_si256(weak, _mm256_and_si256(able, _mm256_or_si256(tagged, untagged)));
+                    _mm256_cmpeq_epi64(_mm256_and_si256(heads, splat(TAG_MASK)), _mm256_or_si256(tag, splat(TAG_FLAG)));
+                let untagged = _mm256_cmpeq_epi64(_mm256_and_si256(heads, splat(TAG_FLAG)), _mm256_setzero_si256());
+                let too_weak = _mm256_cmpgt_epi64(min_heads, flip_top_bit(heads));
+                let picked =
+                    _mm256_andnot_si256(too_weak, _mm256_and_si256(possible, _mm256_or_si256(tagged, untagged)));
                 let lanes = |words: __m256i| _mm256_movemask_pd(_mm256_castsi256_pd(words)) as usize;
-                let (wanted, node) = (lanes(wanted), lanes(_mm256_slli_epi64::<32>(heads)));
-                let keys = _mm256_slli_epi64::<32>(_mm256_add_epi64(places, all(start as u64)));
+                let (picked, node_lanes) = (lanes(picked), lanes(_mm256_slli_epi64::<32>(heads)));
+                let keys = _mm256_slli_epi64::<32>(_mm256_add_epi64(lane_numbers, splat(start as u64)));
                 // The lower halves come from the heads, the upper ones from the keys.
                 let items = _mm256_blend_epi32::<0b1010_1010>(heads, keys);
-                chains = append_four(&mut picks.chains, chains, wanted & !node, items);
-                if wanted & node != 0 {
-                    nodes = append_four(&mut picks.nodes, nodes, wanted & node, items);
+                chains = append_four(&mut picks.chains, chains, picked & !node_lanes, items);
+                if picked & node_lanes != 0 {
+                    nodes = append_four(&mut picks.nodes, nodes, picked & node_lanes, items);
                 }
             }
         }

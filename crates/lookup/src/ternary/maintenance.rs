@@ -46,11 +46,12 @@ impl Classifier {
     /// Starts a plan for all rules of the node, or for its unhashed rules if only these have
     /// outgrown the plan.
     fn start_plan(&mut self, node: u32) -> MaskPlanner {
-        let here = &self.nodes[node as usize];
-        let whole = here.planned_subtables == 0 || here.has_outgrown_plan();
-        let count = if whole { here.count } else { here.unhashed_count } as usize;
+        let this_node = &self.nodes[node as usize];
+        let plans_all_rules = this_node.planned_subtables == 0 || this_node.has_outgrown_plan();
+        let count = if plans_all_rules { this_node.count } else { this_node.unhashed_count } as usize;
         let mut ids = Vec::new();
-        if whole && node == ROOT_NODE && count > SAMPLE_RULES {
+        // The root has many rules, so records are drawn at random instead of walking its chains.
+        if plans_all_rules && node == ROOT_NODE && count > SAMPLE_RULES {
             let end = u64::from(self.records.id_bound());
             // Numbers of removed records are skipped, so the sample is smaller if few records
             // remain.
@@ -61,7 +62,7 @@ impl Classifier {
                 }
             }
         } else {
-            self.sample_rules(node, whole, count.min(4 * SAMPLE_RULES), &mut ids);
+            self.sample_rules(node, plans_all_rules, count.min(4 * SAMPLE_RULES), &mut ids);
             let step = ids.len().div_ceil(SAMPLE_RULES).max(1);
             ids = ids.into_iter().step_by(step).collect();
         }
@@ -71,7 +72,7 @@ impl Classifier {
             rules.extend_from_slice(self.layout.value_words(rule));
             rules.extend_from_slice(self.layout.mask_words(rule));
         }
-        MaskPlanner::new(self.layout.key_words, &self.field_masks, rules, count, whole)
+        MaskPlanner::new(self.layout.key_words, &self.field_masks, rules, count, plans_all_rules)
     }
 
     /// Installs a plan and starts moving rules to its subtables. Changes nothing if there were no

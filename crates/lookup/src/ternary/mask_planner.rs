@@ -71,13 +71,14 @@ struct MaskScore {
 }
 
 impl MaskPlanner {
-    /// Creates a planner for rules given as value and mask of `words` words each, a sample of `all`
-    /// rules.
-    pub fn new(words: usize, fields: &[Vec<u64>], rules: Vec<u64>, all: usize, whole: bool) -> MaskPlanner {
+    /// Creates a planner for `rules`, given as value and mask of `words` words each, a sample of
+    /// `all` rules. `fields` has the key bits of each field as a mask. `plans_all_rules` says
+    /// whether the plan is for all rules of a node, not only for its unhashed ones.
+    pub fn new(words: usize, fields: &[Vec<u64>], rules: Vec<u64>, all: usize, plans_all_rules: bool) -> MaskPlanner {
         let count = rules.len() / (2 * words);
         let mut planner = MaskPlanner {
             words,
-            plans_all_rules: whole,
+            plans_all_rules,
             rules_per_sample: all as f32 / count.max(1) as f32,
             uncovered: (0..count as u16).collect(),
             rules,
@@ -115,11 +116,12 @@ impl MaskPlanner {
                 return true;
             }
             if let Some(mask) = self.candidate_masks.pop() {
+                // About the time of the scoring below, in nanoseconds.
                 *budget -= 20 + 4 * self.uncovered.len() as i64;
                 let gain = self.score_mask(&mask).gain;
-                let least = self.best_next.as_ref().map_or(self.gain, |best| best.0);
+                let min_gain = self.best_next.as_ref().map_or(self.gain, |best| best.0);
                 // Ignore marginal gains, because a mask with fewer bits fits more later rules.
-                if gain > least * 1.001 + 0.01 {
+                if gain > min_gain * 1.001 + 0.01 {
                     self.best_next = Some((gain, mask));
                 }
             } else if self.field + 1 < self.fields.len() {
@@ -219,34 +221,39 @@ impl MaskPlanner {
         tried.into_iter().map(whole).collect()
     }
 
+    /// Scores a mask by the uncovered rules of the sample that have all of its bits. The gain is
+    /// the sum over these rules of the logarithm of the factor by which the mask narrows a search;
+    /// full buckets lower it.
     fn score_mask(&mut self, mask: &[u64]) -> MaskScore {
         let mut slots = [0_u16; SAMPLE_RULES];
         let mut covered = 0;
-        for at in 0..self.uncovered.len() {
-            let rule = self.uncovered[at];
+        for index in 0..self.uncovered.len() {
+            let rule = self.uncovered[index];
             if !mask_includes(self.rule_mask(rule), mask) {
                 continue;
             }
             let words = self.rule_value(rule).iter().zip(mask).enumerate();
-            let hash = words.fold(0_u64, |hash, (at, (v, m))| hash.wrapping_add((v & m).wrapping_mul(hash_factor(at))));
+            let hash =
+                words.fold(0_u64, |hash, (word, (v, m))| hash.wrapping_add((v & m).wrapping_mul(hash_factor(word))));
             let slot =
                 ((hash ^ hash >> 29).wrapping_mul(hash_factor(99)) >> (64 - COUNT_SLOTS.trailing_zeros())) as usize;
             self.counts[slot] += 1;
             slots[covered] = slot as u16;
             covered += 1;
         }
-        let all = self.uncovered.len() as f32 * self.rules_per_sample;
-        let mut merit = MaskScore { gain: 0.0, distinct: 0.0 };
+        let rule_count = self.uncovered.len() as f32 * self.rules_per_sample;
+        let mut score = MaskScore { gain: 0.0, distinct: 0.0 };
         for slot in &slots[..covered] {
-            let met = f32::from(self.counts[*slot as usize] - 1) * self.rules_per_sample + 1.0;
-            let further = if met > FULL_BUCKET_RULES { CHILD_NODE_COST } else { 0.0 };
-            merit.gain += ((all / met.max(FREE_BUCKET_RULES)).log2() - further).max(0.0);
-            merit.distinct += self.rules_per_sample / met;
+            let bucket_rules = f32::from(self.counts[*slot as usize] - 1) * self.rules_per_sample + 1.0;
+            let child_cost = if bucket_rules > FULL_BUCKET_RULES { CHILD_NODE_COST } else { 0.0 };
+            score.gain += ((rule_count / bucket_rules.max(FREE_BUCKET_RULES)).log2() - child_cost).max(0.0);
+            score.distinct += self.rules_per_sample / bucket_rules;
         }
+        // The counts are all 0 between calls, because clearing the whole array would cost more.
         for slot in &slots[..covered] {
             self.counts[*slot as usize] = 0;
         }
-        merit
+        score
     }
 }
 

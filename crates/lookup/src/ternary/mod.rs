@@ -163,21 +163,21 @@ impl TernaryTable {
     fn lookup_filtered(&self, filter: &ExactFieldFilter, keys: &[u64], out: &mut [*const u8]) {
         let words = self.classifier.layout.key_words;
         let mut positions: SmallVec<[usize; FILTER_CHUNK_KEYS]> = SmallVec::new();
-        let mut kept: SmallVec<[u64; 8 * FILTER_CHUNK_KEYS]> = SmallVec::new();
+        let mut kept_keys: SmallVec<[u64; 8 * FILTER_CHUNK_KEYS]> = SmallVec::new();
         out.fill(std::ptr::null());
         let last = out.len() - 1;
         for (position, key) in keys.chunks_exact(words).enumerate() {
             if filter.may_match(key) {
                 positions.push(position);
-                kept.extend_from_slice(key);
+                kept_keys.extend_from_slice(key);
             }
             if positions.len() == FILTER_CHUNK_KEYS || position == last {
                 let mut found = [std::ptr::null(); FILTER_CHUNK_KEYS];
-                self.lookup_all(&kept, &mut found[..positions.len()]);
+                self.lookup_all(&kept_keys, &mut found[..positions.len()]);
                 for (position, found) in positions.drain(..).zip(found) {
                     out[position] = found;
                 }
-                kept.clear();
+                kept_keys.clear();
             }
         }
     }

@@ -93,42 +93,45 @@ impl RuleLayout {
     /// First word of the value.
     pub const VALUE_WORD: usize = 2;
 
+    /// Lays out a rule: two words for precedence and age, values and masks over the `words` words
+    /// of the lookup key, then the bounds of ranges. Ranges of one word are checked by vector code,
+    /// wider ones by themselves.
     pub fn new(keys: &[LookupKeyField], words: usize) -> RuleLayout {
-        let mut places: Vec<&LookupKeyField> = keys.iter().filter(|key| key.kind != MatchKind::Selector).collect();
-        places.sort_by_key(|key| key.position);
-        let (mut fields, mut narrow, mut wide) = (Vec::new(), Vec::new(), Vec::new());
-        let mut packed = 0;
+        let mut sorted_keys: Vec<&LookupKeyField> = keys.iter().filter(|key| key.kind != MatchKind::Selector).collect();
+        sorted_keys.sort_by_key(|key| key.position);
+        let (mut fields, mut range_fields, mut wide_range_fields) = (Vec::new(), Vec::new(), Vec::new());
+        let mut packed_words = 0;
         let mut bounds = RuleLayout::VALUE_WORD + 2 * words;
-        for place in places {
-            let (width, count) = (place.width_bits, entries::words_for(place.width_bits));
-            let (word, shift) = ((place.bit_offset / 64) as usize, place.bit_offset % 64);
+        for lookup_key in sorted_keys {
+            let (width, count) = (lookup_key.width_bits, entries::words_for(lookup_key.width_bits));
+            let (word, shift) = ((lookup_key.bit_offset / 64) as usize, lookup_key.bit_offset % 64);
             assert!(count == 1 || shift == 0, "a key wider than a word starts at a word");
             assert!(
                 shift + width.min(64) <= 64 && word + count <= words.max(1),
                 "a key lies within the lookup key's words"
             );
-            let (position, kind, signed) = (place.position, place.kind, place.signed && width > 0);
-            let key = PackedKeyField { position, kind, width, signed, words: count, offset: packed };
-            packed += key.total_words();
-            fields.push(RuleField { key, bit_offset: place.bit_offset, bounds_word: bounds });
+            let (position, kind, signed) = (lookup_key.position, lookup_key.kind, lookup_key.signed && width > 0);
+            let key = PackedKeyField { position, kind, width, signed, words: count, offset: packed_words };
+            packed_words += key.total_words();
+            fields.push(RuleField { key, bit_offset: lookup_key.bit_offset, bounds_word: bounds });
             let sign = if signed { 1 << ((width - 1) % 64) } else { 0 };
             if kind != MatchKind::Range {
                 continue;
             }
             if count == 1 {
-                narrow.push(RangeField { word, shift, mask: low_bits(width), flip: sign, bounds });
+                range_fields.push(RangeField { word, shift, mask: low_bits(width), flip: sign, bounds });
             } else {
-                wide.push(WideRangeField { width, word, words: count, flip: sign, bounds });
+                wide_range_fields.push(WideRangeField { width, word, words: count, flip: sign, bounds });
             }
             bounds += 2 * count;
         }
         RuleLayout {
             key_words: words.max(1),
             rule_words: bounds,
-            packed_words: packed,
+            packed_words,
             fields,
-            range_fields: narrow,
-            wide_range_fields: wide,
+            range_fields,
+            wide_range_fields,
         }
     }
 

@@ -108,7 +108,7 @@ fn prefetch_row<T>(line: *const T) {
     entries::prefetch(line.cast(), 1);
 }
 
-/// Looks up keys.
+/// Looks up keys in groups of [`GROUP_KEYS`], and prefetches the values found.
 ///
 /// # Safety
 /// As for [`SearchKernel`]; `W` is the number of words, or 0 for any.
@@ -124,16 +124,18 @@ unsafe fn search<L: RuleCompare, const W: usize>(tree: &Classifier, keys: &[u64]
     for (keys, out) in keys.chunks(GROUP_KEYS * words).zip(out.chunks_mut(GROUP_KEYS)) {
         assert!(keys.len() == out.len() * words && columns.len() == GROUP_KEYS * words, "whole keys");
         for word in 0..words {
-            for at in 0..out.len() {
+            for key in 0..out.len() {
                 // SAFETY: as asserted; a chunk has at most GROUP_KEYS keys.
-                unsafe { *columns.get_unchecked_mut(word * GROUP_KEYS + at) = *keys.get_unchecked(at * words + word) };
+                unsafe {
+                    *columns.get_unchecked_mut(word * GROUP_KEYS + key) = *keys.get_unchecked(key * words + word)
+                };
             }
         }
         let mut best = BestMatches { ranks: [1; GROUP_KEYS], ids: [NO_RECORD; GROUP_KEYS] };
         // SAFETY: a group of keys, one per element of `out`.
         unsafe { view.search_group::<L, W>(keys, columns, out.len(), &mut best) };
-        for (at, out) in out.iter_mut().enumerate() {
-            let id = best.ids[at % GROUP_KEYS];
+        for (index, out) in out.iter_mut().enumerate() {
+            let id = best.ids[index % GROUP_KEYS];
             // Not dereferenced if there is no such record.
             let found = values.wrapping_add((id as usize).wrapping_mul(stride)).cast::<u8>();
             *out = if id == NO_RECORD { std::ptr::null() } else { found };
@@ -158,7 +160,9 @@ impl ClassifierView<'_> {
         }
     }
 
-    /// Looks up a group of keys.
+    /// Looks up a group of keys: collects the candidates of one subtable of the root for all keys,
+    /// searches them, and goes on to the next subtable with the ranks found. Chains of unhashed
+    /// rules come last.
     ///
     /// # Safety
     /// As for [`SearchKernel`]; `count` is at most [`GROUP_KEYS`].
@@ -172,26 +176,28 @@ impl ClassifierView<'_> {
     ) {
         let words = self.words::<W>();
         let root = &self.nodes[ROOT_NODE as usize];
-        let mut picks = Candidates::new();
+        let mut candidates = Candidates::new();
         for table in root.subtables.iter().filter(|table| table.count > 0) {
             // SAFETY: the subtable has a mask of `words` words followed by the heads; columns have
             // the same words.
-            unsafe { L::pick_candidates(table.bucket_view(words), columns, words, &best.ranks[..count], &mut picks) };
-            for &item in picks.nodes.items() {
+            unsafe {
+                L::pick_candidates(table.bucket_view(words), columns, words, &best.ranks[..count], &mut candidates)
+            };
+            for &item in candidates.nodes.items() {
                 prefetch_row(self.nodes.as_ptr().wrapping_add(head_number(item) as usize));
             }
             // SAFETY: blocks, nodes, and keys of the group.
             unsafe {
-                self.search_chains::<L, W>(&mut picks, keys.as_ptr(), best);
-                for &item in picks.nodes.items() {
+                self.search_chains::<L, W>(&mut candidates, keys.as_ptr(), best);
+                for &item in candidates.nodes.items() {
                     let (node, key) = (head_number(item) as u32, item_key_index(item));
                     self.search_node::<L, W>(node, keys.as_ptr().add(key * words), key, best);
                 }
             }
         }
-        for rest in [root.unhashed, root.old_unhashed] {
+        for chain in [root.unhashed, root.old_unhashed] {
             // SAFETY: a head of a chain, and `count` keys.
-            unsafe { self.search_unhashed::<L, W>(rest, keys.as_ptr(), columns, count, best) };
+            unsafe { self.search_unhashed::<L, W>(chain, keys.as_ptr(), columns, count, best) };
         }
     }
 
@@ -199,43 +205,43 @@ impl ClassifierView<'_> {
     /// are many, a vector of keys is compared with one rule at a time.
     ///
     /// # Safety
-    /// `rest` is the head of a chain; `count` keys, at most [`GROUP_KEYS`], are in `keys`
+    /// `chain` is the head of a chain; `count` keys, at most [`GROUP_KEYS`], are in `keys`
     /// consecutively and in `columns` by word.
     #[inline(always)]
     unsafe fn search_unhashed<L: RuleCompare, const W: usize>(
         &self,
-        rest: BucketHead,
+        chain: BucketHead,
         keys: *const u64,
         columns: &[u64],
         count: usize,
         best: &mut BestMatches,
     ) {
-        if rest == 0 {
+        if chain == 0 {
             return;
         }
         let words = self.words::<W>();
-        // Ranks below `end` have at most the priority of the chain.
-        let end = ((rest >> 32) + 1) << 31;
-        let mut open = [0_u8; GROUP_KEYS / VECTOR_KEYS];
-        let mut many = 0;
-        for (ranks, open) in best.ranks[..count].chunks(VECTOR_KEYS).zip(&mut open) {
-            *open = ranks.iter().rev().fold(0, |open, &rank| open << 1 | u8::from(rank < end));
-            many += open.count_ones();
+        // Ranks below `end_rank` have at most the priority of the chain.
+        let end_rank = ((chain >> 32) + 1) << 31;
+        let mut open_keys = [0_u8; GROUP_KEYS / VECTOR_KEYS];
+        let mut open_count = 0;
+        for (ranks, open_keys) in best.ranks[..count].chunks(VECTOR_KEYS).zip(&mut open_keys) {
+            *open_keys = ranks.iter().rev().fold(0, |open_keys, &rank| open_keys << 1 | u8::from(rank < end_rank));
+            open_count += open_keys.count_ones();
         }
-        let (first, narrow) = (head_number(rest) as u32, &self.shape.range_fields);
-        for (vector, &open) in open.iter().enumerate() {
+        let (first, narrow) = (head_number(chain) as u32, &self.shape.range_fields);
+        for (vector, &open_keys) in open_keys.iter().enumerate() {
             let start = vector * VECTOR_KEYS;
             // SAFETY: a chain's first block, and columns of all keys.
-            if many >= MIN_VECTOR_KEYS
-                && open != 0
-                && unsafe { L::try_whole_chain(self.rows, first, columns, start, words, narrow, open, best) }
+            if open_count >= MIN_VECTOR_KEYS
+                && open_keys != 0
+                && unsafe { L::try_whole_chain(self.rows, first, columns, start, words, narrow, open_keys, best) }
             {
                 continue;
             }
-            let mut open = open;
-            while open != 0 {
-                let key = start + open.trailing_zeros() as usize;
-                open &= open - 1;
+            let mut open_keys = open_keys;
+            while open_keys != 0 {
+                let key = start + open_keys.trailing_zeros() as usize;
+                open_keys &= open_keys - 1;
                 // SAFETY: guaranteed by the caller.
                 unsafe { self.search_chain::<L, W>(first, keys.add(key * words), key, best) };
             }
@@ -252,33 +258,33 @@ impl ClassifierView<'_> {
     #[inline(always)]
     unsafe fn search_chains<L: RuleCompare, const W: usize>(
         &self,
-        picks: &mut Candidates,
+        candidates: &mut Candidates,
         keys: *const u64,
         best: &mut BestMatches,
     ) {
         let words = self.words::<W>();
-        let Candidates { chains, hits, .. } = picks;
+        let Candidates { chains, hits, .. } = candidates;
         while chains.count > 0 {
             for &item in chains.items() {
                 self.prefetch_block::<W>(item);
             }
             // Counters in registers.
-            let (mut left, mut hit) = (0, 0);
-            for at in 0..chains.count {
+            let (mut chain_count, mut hit_count) = (0, 0);
+            for index in 0..chains.count {
                 // SAFETY: `count` items exist, and no more items are written than have been read; a
                 // block of the pool and a key.
                 unsafe {
-                    let item = chains.items.get_unchecked(at).assume_init();
+                    let item = chains.items.get_unchecked(index).assume_init();
                     let (key, lines) = (item_key_index(item), self.rows.wrapping_add(head_number(item) as usize));
                     let lanes = L::matching_lanes(lines, keys.add(key * words), words, best.ranks[key]);
                     let next = (&*lines.add(2 * words + 1))[BlockHeader::STATE_WORD] as u32;
-                    hits.items.get_unchecked_mut(hit).write(item | u64::from(lanes) << LANES_SHIFT);
-                    hit += usize::from(lanes != 0);
-                    chains.items.get_unchecked_mut(left).write(item >> 32 << 32 | u64::from(next));
-                    left += usize::from((lanes == 0) & (next != 0));
+                    hits.items.get_unchecked_mut(hit_count).write(item | u64::from(lanes) << LANES_SHIFT);
+                    hit_count += usize::from(lanes != 0);
+                    chains.items.get_unchecked_mut(chain_count).write(item >> 32 << 32 | u64::from(next));
+                    chain_count += usize::from((lanes == 0) & (next != 0));
                 }
             }
-            (chains.count, hits.count) = (left, hit);
+            (chains.count, hits.count) = (chain_count, hit_count);
             for &item in hits.items() {
                 let (key, lines) = (item_key_index(item), self.rows.wrapping_add(head_number(item) as usize));
                 let mut lanes = (item >> LANES_SHIFT) as u32;
@@ -345,7 +351,8 @@ impl ClassifierView<'_> {
         other == NO_RECORD || self.classifier.records.rule(id)[1] < self.classifier.records.rule(other)[1]
     }
 
-    /// Searches a chain; its first matching rule has the highest precedence.
+    /// Searches a chain; its first matching rule has the highest precedence. `key_index` is the
+    /// index of the key in its group.
     ///
     /// # Safety
     /// `block` is a block, `key` has the classifier's number of words.
@@ -354,7 +361,7 @@ impl ClassifierView<'_> {
         &self,
         mut block: u32,
         key: *const u64,
-        at: usize,
+        key_index: usize,
         best: &mut BestMatches,
     ) {
         let words = self.words::<W>();
@@ -362,14 +369,14 @@ impl ClassifierView<'_> {
             let lines = self.rows.wrapping_add(block as usize);
             // SAFETY: a block of the pool and a key.
             let (lanes, ranks, info) = unsafe {
-                let lanes = self.matching_lanes::<L, W>(lines, key, best.ranks[at]);
+                let lanes = self.matching_lanes::<L, W>(lines, key, best.ranks[key_index]);
                 (lanes, &*lines.add(2 * words), &*lines.add(2 * words + 1))
             };
             if lanes != 0 {
                 let lane = lanes.trailing_zeros() as usize % BLOCK_RULES;
                 let (rank, id) = (ranks[lane], BlockHeader::record_id(info, lane));
-                if rank != best.ranks[at] || self.wins_tie(id, best.ids[at]) {
-                    (best.ranks[at], best.ids[at]) = (rank, id);
+                if rank != best.ranks[key_index] || self.wins_tie(id, best.ids[key_index]) {
+                    (best.ranks[key_index], best.ids[key_index]) = (rank, id);
                 }
                 return;
             }
@@ -380,7 +387,8 @@ impl ClassifierView<'_> {
         }
     }
 
-    /// Returns those of `lanes` for which all ranges, including wide ones, contain the key.
+    /// Returns those of `lanes` for which all ranges, including wide ones, contain the key. `state`
+    /// is the state word of the block's header.
     ///
     /// # Safety
     /// As for `search_chain`.
@@ -389,24 +397,25 @@ impl ClassifierView<'_> {
         &self,
         lines: *const RuleRow,
         key: *const u64,
-        flags: u64,
+        state: u64,
         lanes: u32,
     ) -> u32 {
         let words = self.words::<W>();
         // SAFETY: guaranteed by the caller.
         let mut lanes = unsafe { L::lanes_in_ranges(lines, key, words, &self.shape.range_fields, lanes) };
-        let mut wide = lanes & (flags >> 40) as u32 & 0xf;
-        while wide != 0 {
-            let lane = wide.trailing_zeros();
-            wide &= wide - 1;
+        // Bits 40 to 43 of the state mark the lanes with wide ranges.
+        let mut wide_lanes = lanes & (state >> 40) as u32 & 0xf;
+        while wide_lanes != 0 {
+            let lane = wide_lanes.trailing_zeros();
+            wide_lanes &= wide_lanes - 1;
             // SAFETY: the header row belongs to the block; the key belongs to this classifier.
-            let inside = unsafe {
+            let is_inside = unsafe {
                 self.in_wide_ranges(
                     BlockHeader::record_id(&*lines.add(2 * words + 1), lane as usize % BLOCK_RULES),
                     key,
                 )
             };
-            lanes &= !(u32::from(!inside) << lane);
+            lanes &= !(u32::from(!is_inside) << lane);
         }
         lanes
     }
@@ -430,7 +439,7 @@ impl ClassifierView<'_> {
         })
     }
 
-    /// Searches a node and all nodes below it.
+    /// Searches a node and all nodes below it. `key_index` is the index of the key in its group.
     ///
     /// # Safety
     /// As for `search_chain`; `node` is a node.
@@ -439,7 +448,7 @@ impl ClassifierView<'_> {
         &self,
         node: u32,
         key: *const u64,
-        at: usize,
+        key_index: usize,
         best: &mut BestMatches,
     ) {
         let words = self.words::<W>();
@@ -457,23 +466,25 @@ impl ClassifierView<'_> {
                 // SAFETY: the mask's words are followed by a head for each position that the shift
                 // leaves; the key has these words.
                 let (head, hash) = unsafe {
-                    let hash = hash_masked::<W>(words, |at| *key.add(at) & *data.add(at));
+                    let hash = hash_masked::<W>(words, |word| *key.add(word) & *data.add(word));
                     (*data.add(words + (hash >> table.hash_shift) as usize), hash)
                 };
-                if head < min_head_for_rank(best.ranks[at]) || !may_contain(head, tag_of_hash(hash, table.hash_shift)) {
+                if head < min_head_for_rank(best.ranks[key_index])
+                    || !may_contain(head, tag_of_hash(hash, table.hash_shift))
+                {
                 } else if head & NODE_FLAG == 0 {
                     // SAFETY: a head of a chain.
-                    unsafe { self.search_chain::<L, W>(head_number(head) as u32, key, at, best) };
+                    unsafe { self.search_chain::<L, W>(head_number(head) as u32, key, key_index, best) };
                 } else {
                     depth += 1;
                     path[depth] = (head_number(head) as u32, 0);
                 }
                 continue;
             }
-            for rest in [node.unhashed, node.old_unhashed] {
-                if rest >= min_head_for_rank(best.ranks[at]) {
+            for chain in [node.unhashed, node.old_unhashed] {
+                if chain >= min_head_for_rank(best.ranks[key_index]) {
                     // SAFETY: a head of a chain.
-                    unsafe { self.search_chain::<L, W>(head_number(rest) as u32, key, at, best) };
+                    unsafe { self.search_chain::<L, W>(head_number(chain) as u32, key, key_index, best) };
                 }
             }
             if depth == 0 {

@@ -28,19 +28,19 @@ pub fn read(file: impl Read) -> Result<ArrivalPattern, String> {
     if reader.header().datalink != pcap_file::DataLink::ETHERNET {
         return Err(format!("its packets are {:?}; {help}", reader.header().datalink));
     }
-    let mut numbers = HashMap::new();
+    let mut flow_numbers = HashMap::new();
     let mut pattern = ArrivalPattern::default();
-    let (mut first, mut count) = (None, 0);
+    let (mut first_ns, mut count) = (None, 0);
     // Captures are often truncated in their last packet. All packets before it are used.
     while let Some(Ok(packet)) = reader.next_packet() {
-        let at = packet.timestamp.as_nanos() as u64;
-        let begin = *first.get_or_insert(at);
+        let time_ns = packet.timestamp.as_nanos() as u64;
+        let begin_ns = *first_ns.get_or_insert(time_ns);
         let Some(key) = flow_key(&packet.data) else { continue };
-        let flow = *numbers.entry(key).or_insert_with(|| {
+        let flow = *flow_numbers.entry(key).or_insert_with(|| {
             pattern.flows.push(Vec::new());
             pattern.flows.len() - 1
         });
-        pattern.flows[flow].push(at.saturating_sub(begin));
+        pattern.flows[flow].push(time_ns.saturating_sub(begin_ns));
         count += 1;
         if count == MAX_PACKETS {
             break;
@@ -52,6 +52,8 @@ pub fn read(file: impl Read) -> Result<ArrivalPattern, String> {
 
 type Key = (IpAddr, IpAddr, u8, u16, u16);
 
+/// Returns the flow of a frame: addresses, protocol and ports, which are 0 without TCP or UDP.
+/// `None`: no IP packet.
 fn flow_key(frame: &[u8]) -> Option<Key> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let (source, destination, protocol) = match packet.net? {

@@ -104,25 +104,26 @@ pub fn build_chains(vswitch: &Vswitch, rules: &[Rule], seed: u64) -> Result<Rule
 
 /// Distributes rules over networks. Each traversal gets at least one rule if there are enough
 /// rules.
+/// Rules are drawn by the traversals' weights.
 fn assign_rules(vswitch: &Vswitch, rules: usize, seed: u64) -> Vec<Network> {
-    let one = |(at, traversal): (usize, &Traversal)| Network {
-        vlan: at as u16 + 1,
-        traversal: at,
+    let new_network = |(index, traversal): (usize, &Traversal)| Network {
+        vlan: index as u16 + 1,
+        traversal: index,
         rules: Vec::new(),
         parts: decided_fields(&vswitch.pipeline, traversal),
     };
-    let mut networks: Vec<Network> = vswitch.traversals.iter().enumerate().map(one).collect();
+    let mut networks: Vec<Network> = vswitch.traversals.iter().enumerate().map(new_network).collect();
     let total: f64 = vswitch.traversals.iter().map(|traversal| traversal.weight).sum();
     for rule in 0..rules {
-        let mut left = total * (mix(seed, &[1, rule as u64]) >> 11) as f64 / (1_u64 << 53) as f64;
-        let chosen = vswitch.traversals.iter().position(|traversal| {
-            left -= traversal.weight;
-            left < 0.0
+        let mut remaining = total * (mix(seed, &[1, rule as u64]) >> 11) as f64 / (1_u64 << 53) as f64;
+        let network = vswitch.traversals.iter().position(|traversal| {
+            remaining -= traversal.weight;
+            remaining < 0.0
         });
         let count = networks.len();
         // The first rules are dealt in turn, so that every network has a rule.
-        let chosen = if rule < count { rule } else { chosen.unwrap_or(count - 1) };
-        networks[chosen].rules.push(rule);
+        let network = if rule < count { rule } else { network.unwrap_or(count - 1) };
+        networks[network].rules.push(rule);
     }
     networks
 }
@@ -146,22 +147,28 @@ fn same_for_all(field: Field) -> bool {
     matches!(field, Field::Vlan | Field::EthType)
 }
 
-/// Returns the fields that each table decides on, followed by the remaining fields.
+/// Returns the fields that each table decides on, followed by the remaining fields. A field belongs
+/// to the first table that must match it (exact or LPM), otherwise to the first that may. MAC
+/// addresses do not count after a table that rewrites them.
 pub fn decided_fields(pipeline: &Pipeline, traversal: &Traversal) -> Vec<Vec<Field>> {
     let mut owner: [Option<usize>; FIELDS] = [None; FIELDS];
-    for must in [true, false] {
-        let mut rewritten = false;
-        for (at, step) in traversal.steps.iter().enumerate() {
+    for only_required in [true, false] {
+        let mut are_macs_rewritten = false;
+        for (index, step) in traversal.steps.iter().enumerate() {
             let Some(action) = step.action else { continue };
             for key in &step.keys {
                 let Some(field) = key.field else { continue };
-                let mac = matches!(field, Field::DlSrc | Field::DlDst);
-                let matched = matches!(key.kind, MatchKind::Exact | MatchKind::Lpm) == must;
-                if matched && has_field(traversal.kind, field) && !same_for_all(field) && !(mac && rewritten) {
-                    owner[field.index()].get_or_insert(at);
+                let is_mac = matches!(field, Field::DlSrc | Field::DlDst);
+                let is_in_round = matches!(key.kind, MatchKind::Exact | MatchKind::Lpm) == only_required;
+                if is_in_round
+                    && has_field(traversal.kind, field)
+                    && !same_for_all(field)
+                    && !(is_mac && are_macs_rewritten)
+                {
+                    owner[field.index()].get_or_insert(index);
                 }
             }
-            rewritten |= parameter(pipeline, action, "dl_dst");
+            are_macs_rewritten |= parameter(pipeline, action, "dl_dst");
         }
     }
     // A station is on one port, so the source MAC and the port are drawn together.
@@ -178,10 +185,12 @@ fn parameter(pipeline: &Pipeline, action: ActionId, name: &str) -> bool {
 }
 
 /// Returns the match of a rule for packets of a type on a VLAN.
+/// Addresses of stations and labels follow from hashes of the rule's prefixes, so that equal
+/// prefixes have equal stations.
 pub fn rule_match(rule: &Rule, kind: PacketType, vlan: u16, seed: u64) -> RuleMatch {
     let (source, destination) = (rule.source, rule.destination);
-    let hash = |what: u64, prefix: super::rules::Prefix| {
-        mix(seed, &[what, u64::from(vlan), u64::from(prefix.address), u64::from(prefix.len)])
+    let hash = |purpose: u64, prefix: super::rules::Prefix| {
+        mix(seed, &[purpose, u64::from(vlan), u64::from(prefix.address), u64::from(prefix.len)])
     };
     let station = hash(2, source);
     let mut bits = [Bits::ANY; FIELDS];
@@ -212,8 +221,8 @@ pub fn rule_match(rule: &Rule, kind: PacketType, vlan: u16, seed: u64) -> RuleMa
         );
         prefix(Field::DlDst, 0x0100_5e00_0000, 25);
     }
-    let ported = matches!(rule.protocol, Some(6 | 17));
-    let ports = |(lo, hi): (u16, u16)| if ported { prefixes(lo, hi) } else { vec![Bits::ANY] };
+    let has_ports = matches!(rule.protocol, Some(6 | 17));
+    let ports = |(lo, hi): (u16, u16)| if has_ports { prefixes(lo, hi) } else { vec![Bits::ANY] };
     RuleMatch { bits, source_ports: ports(rule.source_ports), destination_ports: ports(rule.destination_ports) }
 }
 
@@ -245,27 +254,34 @@ struct ChainBuilder<'a> {
 }
 
 impl ChainBuilder<'_> {
+    /// Inserts a rule's entries in the tables of a traversal. `parts` has the fields that each
+    /// table decides on. A table that rewrites MAC addresses changes the match of later tables.
     fn chain(
         &mut self,
         traversal: &Traversal,
         parts: &[Vec<Field>],
-        asked: RuleMatch,
+        rule_match: RuleMatch,
         priority: i32,
     ) -> Result<(), String> {
-        let mut asked = asked;
-        for (at, step) in traversal.steps.iter().enumerate() {
+        let mut rule_match = rule_match;
+        for (index, step) in traversal.steps.iter().enumerate() {
             let Some(action) = step.action else { continue };
-            let next = traversal.steps.get(at + 1).map_or(END, |step| step.number);
-            let mut rewritten = None;
-            for keys in self.entry_keys(step, &parts[at], traversal.kind, &asked)? {
-                let call =
-                    self.action_call(step.table, action, &keys, next, asked.bits[Field::Vlan.index()].value as u64)?;
-                rewritten = rewritten.or_else(|| self.new_macs(&call));
+            let next = traversal.steps.get(index + 1).map_or(END, |step| step.number);
+            let mut new_macs = None;
+            for keys in self.entry_keys(step, &parts[index], traversal.kind, &rule_match)? {
+                let call = self.action_call(
+                    step.table,
+                    action,
+                    &keys,
+                    next,
+                    rule_match.bits[Field::Vlan.index()].value as u64,
+                )?;
+                new_macs = new_macs.or_else(|| self.new_macs(&call));
                 self.insert(step.table, keys, call, priority)?;
             }
-            if let Some([source, destination]) = rewritten {
-                asked.bits[Field::DlSrc.index()] = source;
-                asked.bits[Field::DlDst.index()] = destination;
+            if let Some([source, destination]) = new_macs {
+                rule_match.bits[Field::DlSrc.index()] = source;
+                rule_match.bits[Field::DlDst.index()] = destination;
             }
         }
         Ok(())
@@ -278,25 +294,28 @@ impl ChainBuilder<'_> {
         step: &TraversalStep,
         part: &[Field],
         kind: PacketType,
-        asked: &RuleMatch,
+        rule_match: &RuleMatch,
     ) -> Result<Vec<Vec<KeyMatch>>, String> {
-        let mut all = vec![Vec::new()];
+        let mut key_lists = vec![Vec::new()];
         for key in &step.keys {
             let decides = key.field.is_some_and(|field| part.contains(&field) || same_for_all(field));
             let choices: &[Bits] = match key.field {
                 // Tables match 0 for fields that the packet lacks.
-                Some(field) if has_field(kind, field) && (decides || key.kind != MatchKind::Ternary) => asked.of(field),
+                Some(field) if has_field(kind, field) && (decides || key.kind != MatchKind::Ternary) => {
+                    rule_match.of(field)
+                }
                 _ => &[Bits::ANY],
             };
-            let one = |bits: &Bits| key_match(key.kind, *bits);
-            let choices: Vec<KeyMatch> = choices.iter().map(one).collect::<Result<_, _>>()?;
-            let longer = |keys: Vec<KeyMatch>| {
-                let with = move |choice: &KeyMatch| keys.iter().cloned().chain([choice.clone()]).collect::<Vec<_>>();
-                choices.iter().map(with).collect::<Vec<_>>()
+            let to_match = |bits: &Bits| key_match(key.kind, *bits);
+            let choices: Vec<KeyMatch> = choices.iter().map(to_match).collect::<Result<_, _>>()?;
+            let extend_by_choices = |keys: Vec<KeyMatch>| {
+                let with_choice =
+                    move |choice: &KeyMatch| keys.iter().cloned().chain([choice.clone()]).collect::<Vec<_>>();
+                choices.iter().map(with_choice).collect::<Vec<_>>()
             };
-            all = all.into_iter().flat_map(longer).collect();
+            key_lists = key_lists.into_iter().flat_map(extend_by_choices).collect();
         }
-        Ok(all)
+        Ok(key_lists)
     }
 
     /// Returns the action call of an entry. It depends only on the keys, so that rules can share

@@ -23,41 +23,43 @@ pub struct Plot {
 pub fn build_plots(report: &EvaluationReport) -> Vec<Plot> {
     let mut plots = Vec::new();
     let total = report.settings.entries;
-    let high = |run: &&CacheRun| run.locality == "high" && run.change.is_none();
+    let has_high_locality = |run: &&CacheRun| run.locality == "high" && run.change.is_none();
     let by_pipeline = |name: &str, x: &str, y: &str, choose: &dyn Fn(&CacheRun) -> Option<(f64, f64)>| {
         let line = |pipeline: &super::report::PipelineReport| {
-            let runs = report.runs.iter().filter(high).filter(|run| run.pipeline == pipeline.name);
+            let runs = report.runs.iter().filter(has_high_locality).filter(|run| run.pipeline == pipeline.name);
             (pipeline.name.clone(), sorted(runs.filter_map(choose).collect()))
         };
         plot(name, x, y, report.pipelines.iter().map(line).collect())
     };
     // A cache of K tables has total / K entries in each, rounded down.
-    let sub =
+    let is_full_sub_traversal =
         |run: &CacheRun| run.cache.kind == CacheKind::SubTraversal && run.cache.entries == total / run.cache.tables;
-    let of_tables = |y: fn(&CacheRun) -> f64| move |run: &CacheRun| sub(run).then(|| (run.cache.tables as f64, y(run)));
-    let ks: std::collections::BTreeSet<usize> =
-        report.runs.iter().filter(|run| sub(run)).map(|run| run.cache.tables).collect();
-    if ks.len() > 1 {
+    let over_tables = |y: fn(&CacheRun) -> f64| {
+        move |run: &CacheRun| is_full_sub_traversal(run).then(|| (run.cache.tables as f64, y(run)))
+    };
+    let table_counts: std::collections::BTreeSet<usize> =
+        report.runs.iter().filter(|run| is_full_sub_traversal(run)).map(|run| run.cache.tables).collect();
+    if table_counts.len() > 1 {
         let tables = "cache tables (K), with the same total entries";
-        plots.push(by_pipeline("hit rate over K", tables, "% of packets", &of_tables(|run| 100.0 * run.hit_rate)));
-        plots.push(by_pipeline("misses over K", tables, "packets", &of_tables(|run| run.misses as f64)));
+        plots.push(by_pipeline("hit rate over K", tables, "% of packets", &over_tables(|run| 100.0 * run.hit_rate)));
+        plots.push(by_pipeline("misses over K", tables, "packets", &over_tables(|run| run.misses as f64)));
         plots.push(by_pipeline(
             "rule space over K",
             tables,
             "traversals, log 10",
-            &of_tables(|run| run.rule_space.max(1.0).log10()),
+            &over_tables(|run| run.rule_space.max(1.0).log10()),
         ));
         plots.push(by_pipeline(
             "sharing over K",
             tables,
             "% of entries that were there",
-            &of_tables(|run| 100.0 * run.shared),
+            &over_tables(|run| 100.0 * run.shared),
         ));
         plots.push(by_pipeline(
             "partitioning over K",
             tables,
             "us for each miss",
-            &of_tables(|run| run.partition_ns / 1e3),
+            &over_tables(|run| run.partition_ns / 1e3),
         ));
     }
     for pipeline in &report.pipelines {
@@ -118,6 +120,7 @@ pub fn svg(plot: &Plot) -> String {
     }
 }
 
+/// Draws a plot as SVG: lines in the colours of [`COLOURS`], with a legend.
 fn draw_plot(plot: &Plot, out: &mut String) -> Result<(), String> {
     let points = || plot.lines.iter().flat_map(|(_, points)| points);
     let right = points().map(|p| p.0).fold(1.0, f64::max);
@@ -141,8 +144,8 @@ fn draw_plot(plot: &Plot, out: &mut String) -> Result<(), String> {
         .y_label_formatter(&|y| format_axis_number(*y))
         .draw()
         .map_err(failed)?;
-    for (n, (name, points)) in plot.lines.iter().enumerate() {
-        let colour = COLOURS[n % COLOURS.len()];
+    for (index, (name, points)) in plot.lines.iter().enumerate() {
+        let colour = COLOURS[index % COLOURS.len()];
         chart
             .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))
             .map_err(failed)?

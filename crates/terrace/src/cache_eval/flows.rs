@@ -42,16 +42,17 @@ pub fn draw(
     workload: u64,
 ) -> Vec<Flow> {
     let mut rng = Rng::with_seed(mix(seed, &[10, workload]));
-    let with_rules = |network: &&Network| !network.rules.is_empty();
+    let has_rules = |network: &&Network| !network.rules.is_empty();
     let sources: Vec<FlowGenerator> = networks
         .iter()
-        .filter(with_rules)
+        .filter(has_rules)
         .map(|network| FlowGenerator::new(vswitch, network, locality, seed, workload))
         .collect();
     let weights: Vec<f64> = sources.iter().map(|source| vswitch.traversals[source.network.traversal].weight).collect();
     let by_weight = Cumulative::new(weights.into_iter());
     let mut seen = HashSet::new();
     let mut flows = Vec::with_capacity(count);
+    // Repeated draws end the search, because there may be fewer flows than asked for.
     for _ in 0..count.saturating_mul(20) {
         if flows.len() == count || sources.is_empty() {
             break;

@@ -70,7 +70,7 @@ fn append_ipv6(out: &mut Vec<u8>, values: &Values) {
     out.extend(rest);
 }
 
-/// RFC 826: a request for an address of the network.
+/// Appends an ARP request (RFC 826) for an address of the network. Addresses follow from the MACs.
 fn append_arp(out: &mut Vec<u8>, values: &Values) {
     let mac = |field: Field| {
         let mut mac = [0; 6];

@@ -66,7 +66,8 @@ pub struct Reference {
 /// Progress callback, called with the number of processed packets.
 pub type Watch<'a> = &'a mut dyn FnMut(usize);
 
-/// Runs all traffic through the cache.
+/// Runs all traffic through the cache. Each `every`-th packet runs through the reference too, and
+/// the outputs are compared. `watch` is called now and then with the number of packets.
 pub fn run_traffic(
     cache: &mut dyn Cache,
     traffic: &Traffic,
@@ -74,19 +75,19 @@ pub fn run_traffic(
     watch: Watch<'_>,
 ) -> RunResult {
     let began = Instant::now();
-    let last = traffic.arrivals.last().map_or(0, |arrival| arrival.at_ns);
-    let length = last / PIECES as u64 + 1;
-    let mut measured = RunResult { series: time_slices(length), ..RunResult::default() };
+    let last_ns = traffic.arrivals.last().map_or(0, |arrival| arrival.at_ns);
+    let slice_ns = last_ns / PIECES as u64 + 1;
+    let mut measured = RunResult { series: time_slices(slice_ns), ..RunResult::default() };
     let (mut out, mut expected) = (Outputs::new(), Outputs::new());
     let mut hits = cache.stats().hits;
     for (number, arrival) in traffic.arrivals.iter().enumerate() {
         let (port, bytes) = &traffic.frames[arrival.flow as usize];
         cache.process(bytes, *port, arrival.at_ns, &mut out);
-        let now = cache.stats().hits;
-        let piece = &mut measured.series[(arrival.at_ns / length) as usize];
-        piece.packets += 1;
-        piece.hits += now - hits;
-        hits = now;
+        let total_hits = cache.stats().hits;
+        let slice = &mut measured.series[(arrival.at_ns / slice_ns) as usize];
+        slice.packets += 1;
+        slice.hits += total_hits - hits;
+        hits = total_hits;
         if let Some(reference) = reference.as_deref_mut().filter(|reference| number % reference.every.max(1) == 0) {
             reference.interp.process_into(bytes, *port, arrival.at_ns, &mut expected);
             measured.compared += 1;

@@ -10,11 +10,11 @@ use std::fmt::Write;
 pub fn render_page(report: &EvaluationReport) -> String {
     let mut out = begin_page("Flow caches on virtual switches");
     let settings = &report.settings;
-    let made = format!(
+    let settings_text = format!(
         "{} rules ({}), {} flows in {} s, sizes: {}, seed {}.",
         settings.rule_count, settings.rules, settings.flows, settings.window, settings.flow_sizes, settings.seed
     );
-    let _ = writeln!(out, "<p>{}</p>", escape_xml(&made));
+    let _ = writeln!(out, "<p>{}</p>", escape_xml(&settings_text));
     for line in text::verdicts(report) {
         let _ = writeln!(out, "<p>{}</p>", escape_xml(&line));
     }

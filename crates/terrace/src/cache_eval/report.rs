@@ -133,8 +133,8 @@ impl CacheRun {
     /// Builds the report of a run. `change` is the time of the workload change, in nanoseconds.
     pub fn new(pipeline: &str, locality: &str, cache: CacheSpec, measured: RunResult, change: Option<u64>) -> CacheRun {
         let stats = measured.stats;
-        let ratio = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-        let change = change.map(|at| super::measure::change_impact(&measured.series, at));
+        let ratio = |part: u64, total: u64| if total == 0 { 0.0 } else { part as f64 / total as f64 };
+        let change = change.map(|time_ns| super::measure::change_impact(&measured.series, time_ns));
         let steady = change.map_or_else(|| hit_rate(&measured.series[PIECES / 2..]), |change| change.steady);
         CacheRun {
             pipeline: pipeline.to_owned(),

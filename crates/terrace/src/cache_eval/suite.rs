@@ -131,6 +131,7 @@ impl EvaluationSuite {
     ///
     /// # Errors
     /// If a pipeline is unknown, or a cache cannot be built.
+    /// `factory` builds a cache for a pipeline; `tell` is called with the progress.
     pub fn run(
         &self,
         factory: Factory<'_>,
@@ -174,6 +175,9 @@ impl EvaluationSuite {
         Ok(report)
     }
 
+    /// Runs traffic through one cache, and through the interpreter for each packet of the
+    /// comparison interval. `run` is the number of the run. A packet that the cache treats
+    /// otherwise is an error.
     fn run_pipeline(
         &self,
         vswitch: &Vswitch,
@@ -188,8 +192,8 @@ impl EvaluationSuite {
             0 => None,
             every => Some(Reference { interp: interpreter(vswitch, chains)?, every }),
         };
-        let all = traffic.arrivals.len();
-        let mut watch = |packets: usize| tell(EvaluationEvent::Packets(run, packets, all));
+        let packet_count = traffic.arrivals.len();
+        let mut watch = |packets: usize| tell(EvaluationEvent::Packets(run, packets, packet_count));
         let measured = measure::run_traffic(&mut *cache, traffic, reference.as_mut(), &mut watch);
         if let Some(difference) = &measured.difference {
             return Err(format!("{} {shape} contradicts the interpreter: {difference}", vswitch.name));
@@ -210,8 +214,9 @@ impl EvaluationSuite {
         }
     }
 
-    /// Builds the traffic for a pipeline. With a workload change, the first half of the flows
-    /// arrives in the first half of the time, and different flows after it.
+    /// Builds the traffic for a pipeline: its flows, their packets in order of arrival, and a
+    /// description. With a workload change (`change`), the first half of the flows arrives in the
+    /// first half of the time, and different flows after it.
     pub fn traffic(
         &self,
         vswitch: &Vswitch,
@@ -219,33 +224,34 @@ impl EvaluationSuite {
         locality: LocalityName,
         change: bool,
     ) -> (Traffic, WorkloadReport) {
-        let drawn = match (locality, self.high_locality) {
+        let flow_locality = match (locality, self.high_locality) {
             (LocalityName::High, None) => vswitch.traffic.high,
             (LocalityName::High, Some(high)) => high,
             (LocalityName::Low, _) => vswitch.traffic.low,
         };
-        let draw =
-            |workload: u64| flows::draw(vswitch, &chains.networks, &self.rules, self.flows, drawn, self.seed, workload);
-        let mut all = draw(0);
-        let mut arrivals = self.arrivals(all.len(), vswitch, 0);
-        let at = (self.window_and_gap.0 * 1e9) as u64;
+        let draw = |workload: u64| {
+            flows::draw(vswitch, &chains.networks, &self.rules, self.flows, flow_locality, self.seed, workload)
+        };
+        let mut flows = draw(0);
+        let mut arrivals = self.arrivals(flows.len(), vswitch, 0);
+        let change_ns = (self.window_and_gap.0 * 1e9) as u64;
         if change {
-            let after = draw(1);
-            let later = self.arrivals(after.len(), vswitch, 1);
-            arrivals = schedule::join_schedules(arrivals, later, at, all.len() as u32);
-            all.extend(after);
+            let new_flows = draw(1);
+            let new_arrivals = self.arrivals(new_flows.len(), vswitch, 1);
+            arrivals = schedule::join_schedules(arrivals, new_arrivals, change_ns, flows.len() as u32);
+            flows.extend(new_flows);
         }
         let workload = WorkloadReport {
             pipeline: vswitch.name.to_owned(),
             locality: locality.to_string(),
-            drawn,
+            drawn: flow_locality,
             changes: change,
-            flows: all.len(),
+            flows: flows.len(),
             packets: arrivals.len(),
-            flows_per_part: flows_per_part(chains, &all),
+            flows_per_part: flows_per_part(chains, &flows),
         };
-        let frames = all.iter().map(|flow| (flow.values[Field::InPort.index()] as u32, frame(flow))).collect();
-        (Traffic { frames, arrivals, change: change.then_some(at) }, workload)
+        let frames = flows.iter().map(|flow| (flow.values[Field::InPort.index()] as u32, frame(flow))).collect();
+        (Traffic { frames, arrivals, change: change.then_some(change_ns) }, workload)
     }
 
     fn arrivals(&self, flows: usize, vswitch: &Vswitch, workload: u64) -> Vec<schedule::Arrival> {

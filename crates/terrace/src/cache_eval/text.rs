@@ -181,18 +181,18 @@ fn megaflow_impact(report: &EvaluationReport, run: &CacheRun) -> Option<ChangeIm
 pub fn verdicts(report: &EvaluationReport) -> Vec<String> {
     let mut lines = Vec::new();
     for base in report.runs.iter().filter(|run| run.cache.kind == CacheKind::Megaflow) {
-        let beside = report.runs.iter().filter(|run| {
+        let rivals = report.runs.iter().filter(|run| {
             matches!(run.cache.kind, CacheKind::SubTraversal | CacheKind::Adaptive)
                 && (&run.pipeline, &run.locality, run.change.is_some())
                     == (&base.pipeline, &base.locality, base.change.is_some())
                 && run.cache.total() == base.cache.total()
         });
-        for run in beside.filter(|run| run.change.is_none()) {
+        for run in rivals.filter(|run| run.change.is_none()) {
             let gain = 100.0 * (run.hit_rate / base.hit_rate.max(f64::MIN_POSITIVE) - 1.0);
-            let fewer = 100.0 * (1.0 - run.misses as f64 / base.misses.max(1) as f64);
-            let space = run.rule_space / run.entries.max(1) as f64;
+            let fewer_misses = 100.0 * (1.0 - run.misses as f64 / base.misses.max(1) as f64);
+            let traversals_per_entry = run.rule_space / run.entries.max(1) as f64;
             lines.push(format!(
-                "{} {}: {} has {gain:+.1} % of {}'s hit rate, {fewer:.1} % fewer misses; its entries cover {space:.0} times the traversals",
+                "{} {}: {} has {gain:+.1} % of {}'s hit rate, {fewer_misses:.1} % fewer misses; its entries cover {traversals_per_entry:.0} times the traversals",
                 run.pipeline, run.locality, run.cache, base.cache
             ));
         }

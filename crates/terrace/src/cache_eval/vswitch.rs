@@ -150,8 +150,8 @@ struct TraversalJson {
 /// If the name is unknown; the message lists the known names. Any other error is a bug, because the
 /// built-in files then contradict each other.
 pub fn load(name: &str) -> Result<Vswitch, String> {
-    let known = NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name));
-    let name = known.ok_or_else(|| format!("there is no pipeline `{name}`; there are {}", NAMES.join(", ")))?;
+    let found = NAMES.into_iter().find(|found| found.eq_ignore_ascii_case(name));
+    let name = found.ok_or_else(|| format!("there is no pipeline `{name}`; there are {}", NAMES.join(", ")))?;
     let compiled = program::compile(Path::new(&format!("{CARRIED_VSWITCH}/{name}/{name}.p4")), &Sources::default());
     let pipeline = Arc::new(compiled.pipeline.ok_or_else(|| {
         let lines: Vec<String> =
@@ -165,30 +165,34 @@ pub fn load(name: &str) -> Result<Vswitch, String> {
     for (number, table) in &file.tables {
         tables.insert(*number, entries::find_table(&pipeline, table).map_err(|error| format!("{path}: {error}"))?);
     }
-    let read = |written| resolve_traversal(&pipeline, &tables, written).map_err(|why| format!("{path}: {why}"));
-    let traversals = file.traversals.into_iter().map(read).collect::<Result<_, _>>()?;
+    let resolve =
+        |written| resolve_traversal(&pipeline, &tables, written).map_err(|problem| format!("{path}: {problem}"));
+    let traversals = file.traversals.into_iter().map(resolve).collect::<Result<_, _>>()?;
     Ok(Vswitch { name, pipeline, tables, traversals, traffic: file.traffic })
 }
 
+/// Resolves the tables and actions of a traversal. In its text, a table may be followed by `?` for
+/// a miss or by `:` and an action; otherwise its action is the one that continues or, in the last
+/// table, the one that ends as the traversal does.
 fn resolve_traversal(
     pipeline: &Pipeline,
     tables: &BTreeMap<u8, TableId>,
-    written: TraversalJson,
+    json: TraversalJson,
 ) -> Result<Traversal, String> {
-    let words: Vec<&str> = written.tables.split_whitespace().collect();
+    let words: Vec<&str> = json.tables.split_whitespace().collect();
     let mut steps = Vec::new();
-    for (at, word) in words.iter().enumerate() {
-        let (number, how) = match word.find(['?', ':']) {
+    for (index, word) in words.iter().enumerate() {
+        let (number, suffix) = match word.find(['?', ':']) {
             Some(end) => word.split_at(end),
             None => (*word, ""),
         };
-        let unknown = || format!("`{word}` of `{}` is no table", written.name);
+        let unknown = || format!("`{word}` of `{}` is no table", json.name);
         let number: u8 = number.parse().map_err(|_| unknown())?;
         let table = *tables.get(&number).ok_or_else(unknown)?;
-        let last = at + 1 == words.len();
-        let action = match (how, last) {
+        let is_last = index + 1 == words.len();
+        let action = match (suffix, is_last) {
             ("?", _) => None,
-            ("", true) => Some(last_action(pipeline, table, written.end)?),
+            ("", true) => Some(last_action(pipeline, table, json.end)?),
             ("", false) => Some(continuing_action(pipeline, table)?),
             (named, _) => Some(action_named(pipeline, table, &named[1..])?),
         };
@@ -196,7 +200,7 @@ fn resolve_traversal(
         let keys = keys.map(|key| StepKey { field: Field::named(&key.name), kind: key.kind }).collect();
         steps.push(TraversalStep { number, table, action, keys });
     }
-    let TraversalJson { name, weight, end, kind, .. } = written;
+    let TraversalJson { name, weight, end, kind, .. } = json;
     if steps.is_empty() || !(weight > 0.0 && weight.is_finite()) {
         return Err(format!("`{name}` has no tables, or no weight"));
     }

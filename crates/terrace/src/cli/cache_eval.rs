@@ -156,19 +156,21 @@ impl CacheEvalArgs {
         between("gap", self.gap, 0.0, 1e6)
     }
 
+    /// Builds the suite from the arguments. `--full` runs all pipelines' sweeps and the workload
+    /// change.
     fn build_suite(&self) -> Result<EvaluationSuite, CommandError> {
         let (rules, rules_from) = self.read_rules()?;
         let (flow_sizes, sizes_from) = self.read_sizes()?;
-        let all = |given: &[String]| match given {
+        let names_or_all = |names: &[String]| match names {
             [] => NAMES.map(str::to_owned).to_vec(),
-            given => given.to_vec(),
+            names => names.to_vec(),
         };
-        let numbers = |given: &[u64], full: &[usize]| match self.full {
+        let numbers_or_full = |numbers: &[u64], full: &[usize]| match self.full {
             true => full.to_vec(),
-            false => given.iter().map(|number| *number as usize).collect(),
+            false => numbers.iter().map(|number| *number as usize).collect(),
         };
         Ok(EvaluationSuite {
-            pipelines: all(&self.pipelines),
+            pipelines: names_or_all(&self.pipelines),
             localities: given_or_all(&self.locality, &[LocalityName::High, LocalityName::Low]),
             kinds: given_or_all(
                 &self.cache,
@@ -176,8 +178,8 @@ impl CacheEvalArgs {
             ),
             tables: self.tables as usize,
             total_entries: self.entries as usize,
-            swept_table_counts: numbers(&self.sweep_tables, &[1, 2, 3, 4, 5, 6, 7, 8]),
-            swept_entries: numbers(&self.sweep_entries, &ALL_SIZES),
+            swept_table_counts: numbers_or_full(&self.sweep_tables, &[1, 2, 3, 4, 5, 6, 7, 8]),
+            swept_entries: numbers_or_full(&self.sweep_entries, &ALL_SIZES),
             change: self.change || self.full,
             rules,
             flow_sizes,

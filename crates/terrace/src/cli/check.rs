@@ -37,9 +37,10 @@ struct CheckedProgram {
 }
 
 impl CheckArgs {
+    /// Compiles or only checks programs, and prints their diagnostics. Fails if one is refused.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let sources = self.sources.sources();
-        let mut all = Vec::new();
+        let mut programs = Vec::new();
         for file in &self.files {
             let mut compiled = match self.language_only {
                 true => program::check(file, &sources),
@@ -54,9 +55,9 @@ impl CheckArgs {
                 let counts = format!("{errors} errors, {warnings} warnings");
                 let _ = writeln!(anstream::stdout(), "{}: {style}{word}{style:#} ({counts})", file.display());
             }
-            let found = compiled.diagnostics.iter().map(|d| d.to_json(&compiled.source_map));
-            let diagnostics = found.collect();
-            all.push(CheckedProgram {
+            let diagnostics = compiled.diagnostics.iter().map(|d| d.to_json(&compiled.source_map));
+            let diagnostics = diagnostics.collect();
+            programs.push(CheckedProgram {
                 file: file.display().to_string(),
                 accepted: errors == 0,
                 errors,
@@ -65,9 +66,9 @@ impl CheckArgs {
             });
         }
         if ui.json {
-            ui.result(&all, String::new)?;
+            ui.result(&programs, String::new)?;
         }
-        if all.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(CommandError::Failed) }
+        if programs.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(CommandError::Failed) }
     }
 }
 

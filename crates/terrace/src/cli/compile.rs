@@ -96,7 +96,7 @@ impl CompileArgs {
         }
     }
 
-    /// Returns the text of the stage.
+    /// Returns the text of the stage that `--dump` names.
     fn dump_text(&self, ui: OutputSettings) -> Result<String, CommandError> {
         match &self.dump {
             CompileDump::Passes => {
@@ -130,17 +130,17 @@ impl CompileArgs {
         }
     }
 
-    /// Returns the pipeline before or after a pass.
-    fn pass_dump(&self, name: &str, wanted: PassPhase, ui: OutputSettings) -> Result<String, CommandError> {
+    /// Returns the pipeline before or after a pass; `phase` says which of the two.
+    fn pass_dump(&self, name: &str, phase: PassPhase, ui: OutputSettings) -> Result<String, CommandError> {
         if !PASSES.iter().any(|pass| pass.name == name) {
             let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
             return Err(CommandError::Usage(format!("there is no pass `{name}`; the passes are {}", names.join(", "))));
         }
         let mut text = None;
         let compiled = program::compile_observed(&self.file, &self.sources.sources(), &mut |stage| {
-            if let CompileStage::Pass(pass, moment, pipeline) = stage
+            if let CompileStage::Pass(pass, observed_phase, pipeline) = stage
                 && pass.name == name
-                && moment == wanted
+                && observed_phase == phase
             {
                 text = Some(print_ir(pipeline));
             }

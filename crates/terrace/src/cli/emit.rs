@@ -72,6 +72,9 @@ pub struct EmitArgs {
 }
 
 impl EmitArgs {
+    /// Writes the program as P4 for the target. With `--lower-half` the statements that the target
+    /// cannot express go into a second program; notes say which, and what is left out. With
+    /// `--strict` a program with parts left out is refused.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let pipeline = self.sources.pipeline(&self.file, ui)?;
         let mut sizes = TableSizes::new();
@@ -81,17 +84,17 @@ impl EmitArgs {
             sizes.extend(sizing.objects().map_err(CommandError::refused)?);
         }
         let (pipeline, sizes) = self.compressed(pipeline, sizes, ui)?;
-        let halves = if self.use_egress { GressUse::Both } else { GressUse::Ingress };
+        let gresses = if self.use_egress { GressUse::Both } else { GressUse::Ingress };
         if let Some(name) = &self.dump {
-            return self.write_dump(&pass_dump(&pipeline, self.target, halves, name)?, ui);
+            return self.write_dump(&pass_dump(&pipeline, self.target, gresses, name)?, ui);
         }
-        let ChipPartition { emitted, partition: cut, unsupported: without_form } = match &self.lower_half {
+        let ChipPartition { emitted, partition, unsupported } = match &self.lower_half {
             Some(_) => {
                 let options = PartitionOptions { lower_port: self.lower_port, key: self.bridge_key };
-                partition_for_chip(&pipeline, self.target, &sizes, halves, options).map_err(CommandError::refused)?
+                partition_for_chip(&pipeline, self.target, &sizes, gresses, options).map_err(CommandError::refused)?
             }
             None => ChipPartition {
-                emitted: emit_with_gresses(&pipeline, self.target, &sizes, halves).map_err(CommandError::refused)?,
+                emitted: emit_with_gresses(&pipeline, self.target, &sizes, gresses).map_err(CommandError::refused)?,
                 partition: None,
                 unsupported: Vec::new(),
             },
@@ -101,15 +104,15 @@ impl EmitArgs {
                 "all of it is in ingress: nothing that egress could do follows the decision about the packet's port",
             );
         }
-        let below: Vec<String> = without_form.iter().map(ToString::to_string).collect();
-        let stops = cut_point_lines(&pipeline, cut.as_ref());
+        let done_below: Vec<String> = unsupported.iter().map(ToString::to_string).collect();
+        let stop_lines = cut_point_lines(&pipeline, partition.as_ref());
         if !ui.json {
-            below.iter().for_each(|what| ui.note(format!("done below: {what}")));
-            stops.iter().for_each(|stop| ui.note(format!("packets leave at {stop}")));
+            done_below.iter().for_each(|what| ui.note(format!("done below: {what}")));
+            stop_lines.iter().for_each(|stop| ui.note(format!("packets leave at {stop}")));
             for what in &emitted.left_out {
                 ui.note(format!("left out: {what}"));
             }
-            if self.lower_half.is_some() && cut.is_none() {
+            if self.lower_half.is_some() && partition.is_none() {
                 ui.note("nothing is done below: the architecture can express everything that is not left out");
             }
         }
@@ -123,11 +126,11 @@ impl EmitArgs {
             return Err(CommandError::refused(text));
         }
         let left_out: Vec<String> = emitted.left_out.iter().map(ToString::to_string).collect();
-        if let (Some(path), Some(cut)) = (&self.lower_half, &cut) {
-            write(path, &self.lower_half_text(path, cut)?)?;
+        if let (Some(path), Some(partition)) = (&self.lower_half, &partition) {
+            write(path, &self.lower_half_text(path, partition)?)?;
         }
-        let mut document = serde_json::json!({ "left_out": left_out, "done_below": below, "stops": stops });
-        if let Some(path) = self.lower_half.as_ref().filter(|_| cut.is_some()) {
+        let mut document = serde_json::json!({ "left_out": left_out, "done_below": done_below, "stops": stop_lines });
+        if let Some(path) = self.lower_half.as_ref().filter(|_| partition.is_some()) {
             document["lower_half"] = serde_json::json!(path);
         }
         if let Some(path) = &self.output {
@@ -155,6 +158,7 @@ impl EmitArgs {
     }
 
     /// Returns the program with compressed tables if requested.
+    /// Prints the compression steps. The sizes are those of the compressed tables.
     fn compressed(
         &self,
         pipeline: Arc<Pipeline>,
@@ -168,10 +172,10 @@ impl EmitArgs {
             .ok_or_else(|| CommandError::Usage(format!("there is no chip for {}", self.target.name())))?;
         let seed = self.digest_seed.unwrap_or_else(|| fastrand::u64(..));
         let steps = compressions(&self.compress, &pipeline, &sizes, &chip, seed).map_err(CommandError::Usage)?;
-        let mut rewritten = TransformedPipeline::unchanged(pipeline, sizes);
+        let mut compressed = TransformedPipeline::unchanged(pipeline, sizes);
         for step in &steps {
-            let failed = |error| CommandError::refused(format!("{}: {error}", step.name));
-            rewritten = rewritten.then(&step.rewrite).map_err(failed)?;
+            let refused = |error| CommandError::refused(format!("{}: {error}", step.name));
+            compressed = compressed.then(&step.rewrite).map_err(refused)?;
             if !ui.json {
                 ui.note(&step.name);
             }
@@ -180,9 +184,9 @@ impl EmitArgs {
             ui.note(format!("digests start from {seed}: --digest-seed {seed} gives the same program again"));
         }
         if self.target.is_tofino() {
-            rewritten = split_concatenated_keys(rewritten).map_err(CommandError::refused)?;
+            compressed = split_concatenated_keys(compressed).map_err(CommandError::refused)?;
         }
-        Ok((rewritten.pipeline, rewritten.sizes))
+        Ok((compressed.pipeline, compressed.sizes))
     }
 
     /// Returns the lower half, in the format of the file's name extension.

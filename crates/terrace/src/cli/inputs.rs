@@ -127,7 +127,7 @@ fn read_entries(path: &Path, pipeline: &Pipeline) -> Result<WriteBatch, CommandE
     let text = std::fs::read_to_string(path).map_err(refuse)?;
     let mut batch = WriteBatch::new();
     let mut defaults = DefaultActions::new(pipeline)?;
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -140,10 +140,10 @@ fn read_entries(path: &Path, pipeline: &Pipeline) -> Result<WriteBatch, CommandE
             }
             Ok(default) => match defaults.check(&default, &place) {
                 Ok(()) => drop(batch.push(default)),
-                Err(error) => wrong.push(format!("{place}: {error}")),
+                Err(error) => problems.push(format!("{place}: {error}")),
             },
-            Err(error) => wrong.push(format!("{place}: {error}")),
+            Err(error) => problems.push(format!("{place}: {error}")),
         }
     }
-    if wrong.is_empty() { Ok(batch) } else { Err(CommandError::Refused(wrong.join("\n"))) }
+    if problems.is_empty() { Ok(batch) } else { Err(CommandError::Refused(problems.join("\n"))) }
 }

@@ -114,23 +114,24 @@ fn remove_lab(name: &str, ui: OutputSettings) -> Result<(), CommandError> {
     ui.result(&document, || format!("lab {name}: {counts}"))
 }
 
+/// Prints the namespaces, interfaces and the gateway of a lab. Fails unless all are up.
 fn print_status(name: &str, ui: OutputSettings) -> Result<(), CommandError> {
     let status = lab::status(name).map_err(lab_error)?;
     let healthy = status.healthy() && status.gateway.is_some();
     ui.result(&status, || {
-        let word = |good: bool, yes: &str, no: &str| {
-            let style = if good { style::GOOD } else { style::BAD };
-            format!("{style}{}{style:#}", if good { yes } else { no })
+        let styled = |is_good: bool, if_good: &str, if_bad: &str| {
+            let style = if is_good { style::GOOD } else { style::BAD };
+            format!("{style}{}{style:#}", if is_good { if_good } else { if_bad })
         };
         let gateway = status
             .gateway
-            .map_or_else(|| word(false, "", "does not run"), |id| word(true, &format!("process {id}"), ""));
+            .map_or_else(|| styled(false, "", "does not run"), |id| styled(true, &format!("process {id}"), ""));
         let mut text = format!("lab {name}: gateway {gateway}\n");
         for namespace in &status.namespaces {
             let interfaces =
-                namespace.interfaces.iter().map(|(name, up)| format!("{name} {}", word(*up, "up", "down")));
+                namespace.interfaces.iter().map(|(name, up)| format!("{name} {}", styled(*up, "up", "down")));
             let interfaces: Vec<String> = interfaces.collect();
-            let shown = if namespace.exists { interfaces.join(", ") } else { word(false, "", "does not exist") };
+            let shown = if namespace.exists { interfaces.join(", ") } else { styled(false, "", "does not exist") };
             text += &format!("  {:<24} {shown}\n", namespace.name);
         }
         text
@@ -139,6 +140,7 @@ fn print_status(name: &str, ui: OutputSettings) -> Result<(), CommandError> {
 }
 
 impl UpArgs {
+    /// Builds a lab from the region, starts its gateway, and leaves both running.
     fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let region = region::load(&self.region).map_err(CommandError::refused)?;
         let topology = Topology::from_region(&self.name.name, &region).map_err(lab_error)?;
@@ -189,15 +191,15 @@ fn start_gateway(
 ) -> Result<(Child, Vec<String>), CommandError> {
     let socket = lab::control_socket(lab);
     let log = socket.with_extension("log");
-    let problem = |what: &str, error: std::io::Error| {
+    let failure = |what: &str, error: std::io::Error| {
         CommandError::Environment(format!("cannot {what}: {error}; check permissions"))
     };
     if let Some(parent) = log.parent() {
-        std::fs::create_dir_all(parent).map_err(|error| problem("make the directory of sockets", error))?;
+        std::fs::create_dir_all(parent).map_err(|error| failure("make the directory of sockets", error))?;
     }
-    let output = File::create(&log).map_err(|error| problem("write the gateway's log", error))?;
-    let errors = output.try_clone().map_err(|error| problem("write the gateway's log", error))?;
-    let program = std::env::current_exe().map_err(|error| problem("find terrace itself", error))?;
+    let output = File::create(&log).map_err(|error| failure("write the gateway's log", error))?;
+    let errors = output.try_clone().map_err(|error| failure("write the gateway's log", error))?;
+    let program = std::env::current_exe().map_err(|error| failure("find terrace itself", error))?;
     let mut child = Command::new(program)
         .args(["gateway", "run", "--io", &io.to_string(), "--lab", lab, "--region"])
         .arg(region)
@@ -208,22 +210,22 @@ fn start_gateway(
         // A process group of its own, because Ctrl-C in this terminal must not stop the gateway.
         .process_group(0)
         .spawn()
-        .map_err(|error| problem("start the gateway", error))?;
+        .map_err(|error| failure("start the gateway", error))?;
     let began = Instant::now();
     loop {
         if let Ok(ControlResponse::Region(status)) = ask(&socket, &ControlRequest::Region) {
             return Ok((child, status.warnings));
         }
-        let ended = child.try_wait().ok().flatten();
-        if let Some(status) = ended {
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
-            return Err(CommandError::Environment(format!("the gateway ended ({status}): {}", said.trim())));
+        let exit_status = child.try_wait().ok().flatten();
+        if let Some(status) = exit_status {
+            let log_text = std::fs::read_to_string(&log).unwrap_or_default();
+            return Err(CommandError::Environment(format!("the gateway ended ({status}): {}", log_text.trim())));
         }
         if stop.load(Ordering::Relaxed) || began.elapsed() > GATEWAY_START {
             let _ = child.kill();
             let _ = child.wait();
-            let why = if began.elapsed() > GATEWAY_START { "the gateway did not answer in time" } else { "stopped" };
-            return Err(CommandError::Environment(format!("{why}; its log is {}", log.display())));
+            let cause = if began.elapsed() > GATEWAY_START { "the gateway did not answer in time" } else { "stopped" };
+            return Err(CommandError::Environment(format!("{cause}; its log is {}", log.display())));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -241,6 +243,8 @@ struct PingResult {
 }
 
 impl PingArgs {
+    /// Pings between two end points, or all that can reach each other, and prints the results. Only
+    /// a ping of a named pair fails if there is no answer to it.
     fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let topology = LabState::load(&self.name.name).map_err(lab_error)?.topology;
         let pairs = match (&self.from, &self.to) {
@@ -298,12 +302,13 @@ fn all_pairs(topology: &Topology) -> Vec<PingTask> {
     let endpoints = topology.endpoints();
     let mut pairs: Vec<PingTask> = Vec::new();
     for from in endpoints.iter().filter(|from| from.kind == EndpointKind::Vm) {
-        let near: Vec<&IpAddr> = endpoints.iter().filter(|e| e.vpc == from.vpc).flat_map(|e| &e.addresses).collect();
+        let own_vpc_addresses: Vec<&IpAddr> =
+            endpoints.iter().filter(|e| e.vpc == from.vpc).flat_map(|e| &e.addresses).collect();
         let mut targets: Vec<(IpAddr, String)> = Vec::new();
         for to in endpoints.iter().filter(|to| to.name != from.name) {
             let addresses = to.addresses.iter().filter(|address| {
-                from.addresses.iter().any(|own| own.is_ipv4() == address.is_ipv4())
-                    && (to.vpc == from.vpc || !near.contains(address))
+                from.addresses.iter().any(|own_address| own_address.is_ipv4() == address.is_ipv4())
+                    && (to.vpc == from.vpc || !own_vpc_addresses.contains(address))
             });
             for address in addresses {
                 match targets.iter_mut().find(|(known, _)| known == address) {

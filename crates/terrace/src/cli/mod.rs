@@ -112,6 +112,7 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Runs a subcommand. Commands for chips and caches are absent from builds without `wings`.
 fn run(command: Command, ui: OutputSettings) -> Result<(), CommandError> {
     match command {
         Command::Check(args) => args.run(ui),

@@ -139,45 +139,51 @@ struct PlanInputs {
 }
 
 impl PlanArgs {
+    /// Finds a placement of the program's tables on the chip, and sweeps parameters if asked to.
+    /// Prints and writes the report.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         if !(self.water_level > 0.0 && self.water_level <= 1.0) {
             return Err(CommandError::Usage("--water-level is above 0 and at most 1".to_owned()));
         }
-        let asked = self.load_inputs(ui)?;
-        if self.split > 1 && asked.sizing.tenants().is_none() {
+        let inputs = self.load_inputs(ui)?;
+        if self.split > 1 && inputs.sizing.tenants().is_none() {
             let help = "name them in the sizing file: [tenants] tables = [...]";
             return Err(CommandError::Usage(format!("--split requires the tables that can be split; {help}")));
         }
         let compressions = {
             let _progress = ui.progress("looking for the cheapest combination of steps");
-            plan::compressions(&self.compress, &asked.pipeline, &asked.sizes, &asked.target, DIGEST_SEED)
+            plan::compressions(&self.compress, &inputs.pipeline, &inputs.sizes, &inputs.target, DIGEST_SEED)
                 .map_err(CommandError::Usage)?
         };
-        let question = PlanRequest {
-            pipeline: asked.pipeline.clone(),
-            sizes: scale_to_level(&asked.sizes, self.water_level),
-            objects: asked.sizing.objects().map_err(CommandError::refused)?,
-            target: asked.target.clone(),
+        let request = PlanRequest {
+            pipeline: inputs.pipeline.clone(),
+            sizes: scale_to_level(&inputs.sizes, self.water_level),
+            objects: inputs.sizing.objects().map_err(CommandError::refused)?,
+            target: inputs.target.clone(),
             fold: self.fold,
             split: self.split,
-            divided: asked.sizing.tenants().map(|tenants| tenants.tables.clone()).unwrap_or_default(),
+            divided: inputs.sizing.tenants().map(|tenants| tenants.tables.clone()).unwrap_or_default(),
             objective: self.objective.into(),
             limit: Duration::from_secs(self.time_limit),
-            emitted: self.emit_target(&asked.target)?,
+            emitted: self.emit_target(&inputs.target)?,
         };
-        let mut made = self.make_plan_with_progress(&question, &compressions, ui)?;
-        if let Some((tenants, shared)) = &asked.tenants {
-            made.report.clusters = Some(self.clusters(&question, &made, tenants.clone(), shared, &compressions, ui));
+        let mut plan = self.make_plan_with_progress(&request, &compressions, ui)?;
+        if let Some((tenants, shared)) = &inputs.tenants {
+            plan.report.clusters = Some(self.clusters(&request, &plan, tenants.clone(), shared, &compressions, ui));
         }
-        for ask in &self.sweep {
-            let _progress = ui.progress(format!("sweeping {}", ask.parameter));
-            let mut tries =
-                SweepEvaluator { question: &question, compressions: &compressions, path: made.last.path.clone() };
-            made.report.sweeps.push(plan::run_sweep(&asked.sizing, ask, &mut tries).map_err(CommandError::Refused)?);
+        for sweep in &self.sweep {
+            let _progress = ui.progress(format!("sweeping {}", sweep.parameter));
+            let mut evaluator =
+                SweepEvaluator { question: &request, compressions: &compressions, path: plan.last.path.clone() };
+            plan.report
+                .sweeps
+                .push(plan::run_sweep(&inputs.sizing, sweep, &mut evaluator).map_err(CommandError::Refused)?);
         }
-        self.write_report(&made, ui)
+        self.write_report(&plan, ui)
     }
 
+    /// Loads the program, the target, and the sizes of the tables: from a region, or from a sizing
+    /// file with the parameters of `--set`.
     fn load_inputs(&self, ui: OutputSettings) -> Result<PlanInputs, CommandError> {
         let pipeline = self.sources.pipeline(&self.program, ui)?;
         let target = load_target(&self.target)?;
@@ -186,20 +192,21 @@ impl PlanArgs {
             Some(path) => read_sizing(path, &pipeline)?,
             None => Sizing::empty(),
         };
-        for set in &self.set {
-            let (name, value) =
-                set.split_once('=').ok_or_else(|| CommandError::Usage(format!("`{set}` is not NAME=VALUE")))?;
+        for assignment in &self.set {
+            let (name, value) = assignment
+                .split_once('=')
+                .ok_or_else(|| CommandError::Usage(format!("`{assignment}` is not NAME=VALUE")))?;
             let value = plan::parse_number(value).map_err(CommandError::Usage)?;
             sizing = sizing.with_parameter(name.trim(), value).map_err(CommandError::Usage)?;
         }
         if let Some(path) = &self.region {
             let loaded = load_region(path, &pipeline, &mut IdAssignments::default(), ui)?;
-            let counted = region_sizes(&pipeline, &loaded.entries.entries);
+            let region_counts = region_sizes(&pipeline, &loaded.entries.entries);
             // A table without entries in the region is empty; the program's size does not apply.
-            let empty = || names.iter().map(|name| (name.clone(), 0));
-            let sizes = empty().chain(counted.total).collect();
-            let shared = empty().chain(counted.shared).collect();
-            return Ok(PlanInputs { pipeline, target, sizing, sizes, tenants: Some((counted.tenants, shared)) });
+            let empty_tables = || names.iter().map(|name| (name.clone(), 0));
+            let sizes = empty_tables().chain(region_counts.total).collect();
+            let shared = empty_tables().chain(region_counts.shared).collect();
+            return Ok(PlanInputs { pipeline, target, sizing, sizes, tenants: Some((region_counts.tenants, shared)) });
         }
         let sizes = sizing.sizes().map_err(CommandError::refused)?;
         let tenants = sizing.tenants().map(|description| {
@@ -223,14 +230,15 @@ impl PlanArgs {
         Ok(Some((target, if self.use_egress { GressUse::Both } else { GressUse::Ingress })))
     }
 
+    /// Makes the plan while the progress shows the best objective and the bound of the search.
     fn make_plan_with_progress(
         &self,
-        question: &PlanRequest,
+        request: &PlanRequest,
         compressions: &[plan::Compression],
         ui: OutputSettings,
     ) -> Result<ProgramPlan, CommandError> {
         let progress = ui.progress("planning");
-        let mut watch = |doing: PlanProgress<'_>| match doing {
+        let mut watch = |event: PlanProgress<'_>| match event {
             PlanProgress::Step(step) => progress.set_description(step),
             PlanProgress::Search(search) => {
                 let best = search.best.map_or("nothing yet".to_owned(), |best| format!("{best:.2}"));
@@ -241,7 +249,7 @@ impl PlanArgs {
                 ));
             }
         };
-        plan::make_plan(question, compressions, &mut watch).map_err(CommandError::refused)
+        plan::make_plan(request, compressions, &mut watch).map_err(CommandError::refused)
     }
 
     /// Assigns tenants to clusters. Each cluster takes the entries that one switch can hold with

@@ -109,8 +109,9 @@ impl RegionArgs {
 }
 
 impl CheckArgs {
+    /// Checks region files and prints the problems and sizes of each. Fails if one is not accepted.
     fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
-        let mut all = Vec::new();
+        let mut regions = Vec::new();
         for path in &self.files {
             let progress = ui.progress(format!("checking {}", path.display()));
             let loaded = region::load(path);
@@ -138,12 +139,12 @@ impl CheckArgs {
             if !ui.json {
                 print_line(&checked.text())?;
             }
-            all.push(checked);
+            regions.push(checked);
         }
         if ui.json {
-            ui.result(&all, String::new)?;
+            ui.result(&regions, String::new)?;
         }
-        if all.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(CommandError::Failed) }
+        if regions.iter().all(|checked| checked.accepted) { Ok(()) } else { Err(CommandError::Failed) }
     }
 }
 
@@ -229,14 +230,16 @@ fn status_text(status: &RegionStatus) -> String {
 }
 
 impl EntriesArgs {
+    /// Prints the entries of a region, default actions first, each with the line of its origin.
+    /// `--table` selects tables by a part of their name.
     fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let pipeline = self.sources.pipeline(&self.program, ui)?;
         let loaded = load_region(&self.file, &pipeline, &mut IdAssignments::default(), ui)?;
-        let wanted = |name: &str| self.table.as_deref().is_none_or(|text| name.contains(text));
+        let is_selected = |name: &str| self.table.as_deref().is_none_or(|text| name.contains(text));
         let mut shown = Vec::new();
         for (table, action) in &loaded.entries.defaults {
             let name = &pipeline.tables[*table].preamble.name;
-            if wanted(name) {
+            if is_selected(name) {
                 let entry = entries::TableEntry::new(*table, Vec::new(), action.clone());
                 let text = entries::format_entry(&pipeline, &entry);
                 let entry = format!("default {text}");
@@ -245,7 +248,7 @@ impl EntriesArgs {
         }
         for entry in &loaded.entries.entries {
             let name = &pipeline.tables[entry.table].preamble.name;
-            if wanted(name) {
+            if is_selected(name) {
                 let provenance = entry.provenance.as_deref().map(str::to_owned);
                 shown.push(EntryJson {
                     table: name.clone(),
@@ -259,9 +262,9 @@ impl EntriesArgs {
         }
         let dim = style::DIM;
         let mut out = anstream::stdout().lock();
-        for one in &shown {
-            let from = one.provenance.as_ref().map_or(String::new(), |from| format!("  {dim}# {from}{dim:#}"));
-            if writeln!(out, "{}{from}", one.entry).is_err() {
+        for row in &shown {
+            let origin = row.provenance.as_ref().map_or(String::new(), |origin| format!("  {dim}# {origin}{dim:#}"));
+            if writeln!(out, "{}{origin}", row.entry).is_err() {
                 // The reader has closed the pipe.
                 break;
             }

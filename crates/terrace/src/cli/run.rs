@@ -144,6 +144,8 @@ impl OutputCaptures {
 }
 
 impl RunArgs {
+    /// Runs the packets of capture files through the program on one worker, writes the packets that
+    /// leave to capture files, and prints the statistics.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let mut sources = Vec::new();
         for file in self.input_captures()? {
@@ -154,10 +156,10 @@ impl RunArgs {
         engine.write(&inputs.batch).map_err(|refused| CommandError::refused(refused.error))?;
         let mut worker = engine.new_worker();
         if let Some(dir) = &self.out_dir {
-            let failed = |error| {
+            let failure = |error| {
                 CommandError::Environment(format!("cannot make {}: {error}; choose another directory", dir.display()))
             };
-            fs::create_dir_all(dir).map_err(failed)?;
+            fs::create_dir_all(dir).map_err(failure)?;
         }
         let mut sinks = OutputCaptures { dir: self.out_dir.clone(), files: BTreeMap::new(), sent: BTreeMap::new() };
         let progress = ui.progress("running");
@@ -178,17 +180,17 @@ impl RunArgs {
     fn input_captures(&self) -> Result<Vec<InputFile>, CommandError> {
         let mut files = self.input.clone();
         let Some(dir) = &self.in_dir else { return Ok(files) };
-        let failed = |error: std::io::Error| {
+        let failure = |error: std::io::Error| {
             CommandError::Refused(format!("cannot read {}: {error}; check the path", dir.display()))
         };
-        for entry in fs::read_dir(dir).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
+        for entry in fs::read_dir(dir).map_err(failure)? {
+            let path = entry.map_err(failure)?.path();
             if path.extension().is_none_or(|extension| extension != "pcap") {
                 continue;
             }
             let Some(port) = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok()) else {
-                let what = format!("{} does not name a port; name captures PORT.pcap, as in 1.pcap", path.display());
-                return Err(CommandError::Refused(what));
+                let message = format!("{} does not name a port; name captures PORT.pcap, as in 1.pcap", path.display());
+                return Err(CommandError::Refused(message));
             };
             files.push(InputFile { port, path });
         }
@@ -220,6 +222,8 @@ fn port_counters(
 }
 
 /// Runs all packets, earliest first.
+/// Batches take the earliest packets of all captures, so that ports mix as they would on the wire.
+/// The clock of idle timeouts is that of the packets.
 fn run_packets(
     engine: &mut dyn Engine,
     sources: &mut [InputCapture],

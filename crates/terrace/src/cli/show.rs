@@ -131,6 +131,7 @@ pub fn unexpected(answer: &ControlResponse) -> CommandError {
 }
 
 impl ShowArgs {
+    /// Asks the node for the subject of the command and prints it as text tables, CSV or JSON.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let format = if ui.json { OutputFormat::Json } else { self.format };
         let request = match &self.what {
@@ -149,13 +150,13 @@ impl ShowArgs {
             return print_json(&answer);
         }
         let sheets = text_tables(answer)?;
-        let wanted = match (&self.what, format) {
+        let printed = match (&self.what, format) {
             (ShowSubject::Actions | ShowSubject::Requests, _) => 1..2,
             // A CSV file has only one header, so only the first table is printed.
             (_, OutputFormat::Csv) => 0..1,
             _ => 0..sheets.len(),
         };
-        sheets.get(wanted).unwrap_or_default().iter().try_for_each(|sheet| sheet.print(format))
+        sheets.get(printed).unwrap_or_default().iter().try_for_each(|sheet| sheet.print(format))
     }
 
     fn counters(&self, format: OutputFormat) -> Result<(), CommandError> {
@@ -170,13 +171,16 @@ impl ShowArgs {
         TextTable::new(&["counter", "index", "of", "packets", "bytes"], &[0, 2], counters.iter().map(row)).print(format)
     }
 
+    /// Prints the entries of a table that pass the filter, at most `--limit`. Answers come in
+    /// parts; the last says how many entries pass the filter.
     fn entries(&self, args: &TableArgs, format: OutputFormat) -> Result<(), CommandError> {
         let TableArgs { name, filter, limit } = args;
-        let of = EntriesRequest { table: name.clone(), filter: filter.clone(), limit: *limit };
-        let mut asking = ResponseStream::begin(&self.node.socket(), &ControlRequest::Entries(of)).map_err(failed)?;
+        let request = EntriesRequest { table: name.clone(), filter: filter.clone(), limit: *limit };
+        let mut stream =
+            ResponseStream::begin(&self.node.socket(), &ControlRequest::Entries(request)).map_err(failed)?;
         let mut rows: Vec<EntryRow> = Vec::new();
         let matching = loop {
-            match asking.answer().map_err(failed)? {
+            match stream.answer().map_err(failed)? {
                 ControlResponse::Entries { entries } => rows.extend(entries),
                 ControlResponse::End { matching } => break matching,
                 answer => return Err(unexpected(&answer)),
@@ -237,6 +241,7 @@ impl TextTable {
         TextTable { title: Some(title), ..self }
     }
 
+    /// Prints the table: CSV with its header, or aligned text without borders.
     fn print(&self, format: OutputFormat) -> Result<(), CommandError> {
         if format == OutputFormat::Csv {
             let mut writer = csv::Writer::from_writer(Vec::new());
@@ -255,10 +260,11 @@ impl TextTable {
             }
         }
         let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-        let (head, rows) = lines.split_first().map_or(("", &[][..]), |(head, rows)| (head.as_str(), rows));
+        let (header_line, rows) =
+            lines.split_first().map_or(("", &[][..]), |(header_line, rows)| (header_line.as_str(), rows));
         let (bold, name) = (style::HEAD, style::NAME);
         let title = self.title.map(|title| format!("{name}{title}{name:#}\n")).unwrap_or_default();
-        print_line(&format!("{title}{bold}{head}{bold:#}\n{}", rows.join("\n")))
+        print_line(&format!("{title}{bold}{header_line}{bold:#}\n{}", rows.join("\n")))
     }
 }
 
@@ -282,6 +288,7 @@ fn format_optional(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// Converts a node's answer to the tables of its text form.
 fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> {
     Ok(match answer {
         ControlResponse::Tables { tables } => table_sheets(&tables),
@@ -298,8 +305,8 @@ fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> 
             vec![TextTable::new(&head, &[1, 7], ports.iter().map(row))]
         }
         ControlResponse::Stages { stages, interpreted } => {
-            if let Some(why) = interpreted {
-                let row = vec![format!("there is no native code: {why}")];
+            if let Some(reason) = interpreted {
+                let row = vec![format!("there is no native code: {reason}")];
                 return Ok(vec![TextTable::new(&["STAGES"], &[0], std::iter::once(row))]);
             }
             let head = ["STAGE", "PACKETS", "BYTES", "% OF TIME", "NS A PACKET"];
@@ -343,6 +350,8 @@ fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> 
     })
 }
 
+/// Returns a table with the size and hits of each table, and one with the actions that packets
+/// took.
 fn table_sheets(tables: &[node::status::TableStatus]) -> Vec<TextTable> {
     let head = ["TABLE", "ENTRIES", "MOST", "SIZE", "MEMORY", "HITS", "HIT BYTES", "MISSES", "MISS BYTES"];
     let row = |table: &node::status::TableStatus| {
@@ -369,32 +378,34 @@ fn table_sheets(tables: &[node::status::TableStatus]) -> Vec<TextTable> {
     vec![TextTable::new(&head, &[0], tables.iter().map(row)), actions]
 }
 
+/// Returns the tables of controllers, requests and the server's counts.
 fn controller_sheets(status: &node::status::ControllersStatus) -> Vec<TextTable> {
-    let controller = |one: &node::status::ControllerRow| {
-        let standing = if one.primary { "primary" } else { "backup" };
-        let (client, election) = (one.client.clone(), format_optional(one.election_id.as_ref()));
-        let role = if one.role.is_empty() { "(default)".to_owned() } else { one.role.clone() };
-        let since = format!("{:.0}", one.seconds);
-        vec![client, role, election, standing.to_owned(), since, one.waiting.to_string()]
+    let controller = |row: &node::status::ControllerRow| {
+        let standing = if row.primary { "primary" } else { "backup" };
+        let (client, election) = (row.client.clone(), format_optional(row.election_id.as_ref()));
+        let role = if row.role.is_empty() { "(default)".to_owned() } else { row.role.clone() };
+        let since = format!("{:.0}", row.seconds);
+        vec![client, role, election, standing.to_owned(), since, row.waiting.to_string()]
     };
     let head = ["CONTROLLER", "ROLE", "ELECTION ID", "STANDING", "SECONDS", "WAITING"];
     let controllers = TextTable::new(&head, &[0, 1, 3], status.controllers.iter().map(controller));
-    let requests = status.requests.iter().map(|one| {
-        let mut row = vec![one.kind.clone(), one.ok.to_string(), one.refused.to_string()];
-        row.extend(format_latencies(&one.time));
+    let requests = status.requests.iter().map(|request| {
+        let mut row = vec![request.kind.clone(), request.ok.to_string(), request.refused.to_string()];
+        row.extend(format_latencies(&request.time));
         row
     });
     let head = ["REQUEST", "OK", "REFUSED", "P50 US", "P99 US", "P99.9 US", "MAX US"];
     let requests = TextTable::new(&head, &[0], requests).titled("requests");
-    let of = [
+    let server_counts = [
         ("connections", status.connections),
         ("refused connections", status.refused_connections),
         ("lost messages", status.lost_messages),
     ];
-    let counts = of.iter().map(|(what, count)| vec![(*what).to_owned(), count.to_string()]);
+    let counts = server_counts.iter().map(|(name, count)| vec![(*name).to_owned(), count.to_string()]);
     vec![controllers, requests, TextTable::new(&["WHAT", "COUNT"], &[0], counts).titled("server")]
 }
 
+/// Returns the table of the node's version, program and engine.
 fn version_sheet(version: &node::status::NodeVersion) -> TextTable {
     let mut rows = vec![
         ("terraced", version.terraced.clone()),
@@ -410,7 +421,7 @@ fn version_sheet(version: &node::status::NodeVersion) -> TextTable {
             rows.push(("cookie", program.cookie.map_or_else(|| "-".to_owned(), |cookie| format!("{cookie:#x}"))));
             rows.push(("writes to tables", program.tables_version.to_string()));
             let engine = match &program.interpreted {
-                Some(why) => format!("{}: {why}", program.engine),
+                Some(reason) => format!("{}: {reason}", program.engine),
                 None => format!("{}: native code, {} bytes", program.engine, program.native_code_bytes),
             };
             rows.push(("engine", engine));
@@ -421,7 +432,7 @@ fn version_sheet(version: &node::status::NodeVersion) -> TextTable {
             rows.extend(program.notes.iter().map(|note| ("", note.clone())));
         }
     }
-    TextTable::new(&["WHAT", "VALUE"], &[0, 1], rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]))
+    TextTable::new(&["WHAT", "VALUE"], &[0, 1], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]))
 }
 
 fn entry_sheet(rows: &[EntryRow]) -> TextTable {

@@ -29,6 +29,7 @@ pub struct StfArgs {
 }
 
 impl StfArgs {
+    /// Runs a test of p4c's format (STF) on the interpreter. Fails if an expectation does not hold.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let text = read_test(&self.test)?;
         let script = parse::parse(&self.test.display().to_string(), &text).map_err(CommandError::refused)?;
@@ -43,7 +44,7 @@ impl StfArgs {
             let (style, word) = if passed { (style::GOOD, "PASS") } else { (style::BAD, "FAIL") };
             let text = report.render();
             match text.rfind(word) {
-                Some(at) => format!("{}{style}{word}{style:#}{}", &text[..at], &text[at + word.len()..]),
+                Some(start) => format!("{}{style}{word}{style:#}{}", &text[..start], &text[start + word.len()..]),
                 None => text,
             }
         })?;

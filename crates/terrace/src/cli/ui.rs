@@ -96,6 +96,8 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Makes a progress bar with `steps` steps, or a spinner. It appears only if the work takes
+    /// longer than [`PATIENCE`]; dropping the value removes it.
     fn new(what: String, steps: Option<u64>, shown: bool) -> Progress {
         let bar = match steps {
             Some(steps) => ProgressBar::new(steps),
@@ -109,11 +111,11 @@ impl Progress {
         bar.set_message(what);
         let done = shown.then(|| {
             let (sender, receiver) = channel::<()>();
-            let late = bar.clone();
+            let shown_bar = bar.clone();
             std::thread::spawn(move || {
                 if receiver.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                    late.set_draw_target(ProgressDrawTarget::stderr());
-                    late.enable_steady_tick(Duration::from_millis(100));
+                    shown_bar.set_draw_target(ProgressDrawTarget::stderr());
+                    shown_bar.enable_steady_tick(Duration::from_millis(100));
                 }
             });
             sender

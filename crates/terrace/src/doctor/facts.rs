@@ -234,7 +234,7 @@ struct IpAddress {
 pub(super) fn parse_interfaces(json: &str) -> Option<Interfaces> {
     let links: Vec<IpLink> = serde_json::from_str(json).ok()?;
     let facts = |link: IpLink| {
-        let has = |flag: &str| link.flags.iter().any(|one| one == flag);
+        let has = |flag: &str| link.flags.iter().any(|set_flag| set_flag == flag);
         let (kind, data) = link.linkinfo.map_or((String::new(), None), |info| (info.info_kind, info.info_data));
         let is_global = |address: &IpAddress| address.scope.as_deref() != Some("link");
         let interface = InterfaceFacts {

@@ -26,6 +26,8 @@ const NATIVE_XDP: [&str; 17] = [
     "virtio_net",
 ];
 
+/// Checks the interface of a port: its link, MTU, other users, offloads, queues and NUMA node.
+/// Ports without an interface have no findings.
 pub(super) fn check(facts: &MachineFacts, needed: &Requirements, port: &PortRequirement) -> Vec<Finding> {
     let Some(name) = port.interface() else { return Vec::new() };
     let Some(interfaces) = facts.namespaces.get(&port.netns) else {
@@ -107,15 +109,18 @@ impl CheckedInterface<'_> {
         Finding::ok("link", name, format!("up ({kind})"))
     }
 
+    /// Checks that the MTU is that of the region's uplink, and that XDP works with it.
     fn check_mtu(&self, port: &PortRequirement, needed: &Requirements) -> Vec<Finding> {
         let (name, mtu) = (self.name, self.facts.mtu_bytes);
         let mut findings = Vec::new();
-        if let Some(wanted) = port.mtu_bytes.filter(|wanted| *wanted > mtu) {
+        if let Some(uplink_mtu) = port.mtu_bytes.filter(|uplink_mtu| *uplink_mtu > mtu) {
             let observation = format!(
-                "its MTU is {mtu} bytes, and the region's uplink has {wanted}: longer packets are lost as `tx_mtu`"
+                "its MTU is {mtu} bytes, and the region's uplink has {uplink_mtu}: longer packets are lost as `tx_mtu`"
             );
-            let fix =
-                format!("{}, or write `mtu: {mtu}` at the uplink", self.ip(&format!("link set {name} mtu {wanted}")));
+            let fix = format!(
+                "{}, or write `mtu: {mtu}` at the uplink",
+                self.ip(&format!("link set {name} mtu {uplink_mtu}"))
+            );
             findings.push(self.problem(Severity::Error, "mtu", observation, fix));
         }
         if needed.needs_xdp && mtu > XDP_MTU {
@@ -161,6 +166,8 @@ impl CheckedInterface<'_> {
         findings
     }
 
+    /// Checks that no receive offload merges packets of tunnels, and that the driver runs XDP
+    /// programs.
     fn check_offloads(&self, ethtool: &EthtoolFacts, needed: &Requirements) -> Vec<Finding> {
         /// Receive offloads that merge packets of a tunnel so that they cannot be told apart again.
         const HARMFUL: [(&str, &str); 3] = [
@@ -169,10 +176,10 @@ impl CheckedInterface<'_> {
             ("rx-gro-list", "merges VXLAN datagrams to lists, which programs in the kernel cannot read"),
         ];
         let name = self.name;
-        let on = |feature: &str| ethtool.features_on.contains(feature);
+        let is_on = |feature: &str| ethtool.features_on.contains(feature);
         let mut findings: Vec<Finding> = HARMFUL
             .iter()
-            .filter(|(feature, _)| on(feature))
+            .filter(|(feature, _)| is_on(feature))
             .map(|(feature, effect)| {
                 let fix = self.tool(&format!("ethtool -K {name} {feature} off"));
                 self.problem(Severity::Warning, "offloads", format!("{feature} is on: it {effect}"), fix)
@@ -190,24 +197,26 @@ impl CheckedInterface<'_> {
         findings
     }
 
+    /// Checks that there is a receive queue for each worker, and that the receive ring is long
+    /// enough for bursts.
     fn check_queues(&self, ethtool: &EthtoolFacts, needed: &Requirements) -> Vec<Finding> {
         let name = self.name;
         let mut findings = Vec::new();
-        if let Some((queues, most)) = ethtool.queues
+        if let Some((queues, max_queues)) = ethtool.queues
             && (queues as usize) < needed.cores.len()
-            && most > queues
+            && max_queues > queues
             && self.facts.kind.is_empty()
         {
-            let wanted = (needed.cores.len() as u32).min(most);
+            let queues_needed = (needed.cores.len() as u32).min(max_queues);
             let observation = format!("it has {queues} receive queues for {} workers", needed.cores.len());
-            let fix = self.tool(&format!("ethtool -L {name} combined {wanted}"));
+            let fix = self.tool(&format!("ethtool -L {name} combined {queues_needed}"));
             findings.push(self.problem(Severity::Note, "queues", observation, fix));
         }
-        if let Some((slots, most)) = ethtool.ring
-            && slots < most.min(1024)
+        if let Some((slots, max_slots)) = ethtool.ring
+            && slots < max_slots.min(1024)
         {
-            let observation = format!("its receive ring has {slots} slots of at most {most}: bursts are lost");
-            let fix = self.tool(&format!("ethtool -G {name} rx {}", most.min(4096)));
+            let observation = format!("its receive ring has {slots} slots of at most {max_slots}: bursts are lost");
+            let fix = self.tool(&format!("ethtool -G {name} rx {}", max_slots.min(4096)));
             findings.push(self.problem(Severity::Note, "ring", observation, fix));
         }
         findings

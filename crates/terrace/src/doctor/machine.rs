@@ -22,6 +22,7 @@ fn list(cpus: impl IntoIterator<Item = usize>) -> String {
     cpus.into_iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")
 }
 
+/// Checks that the workers' processors exist and are theirs alone, at a fixed frequency.
 fn check_workers(facts: &MachineFacts, needed: &Requirements) -> Vec<Finding> {
     let cpus = &facts.cpus;
     let workers: BTreeSet<usize> = needed.cores.iter().copied().collect();
@@ -48,10 +49,10 @@ fn check_workers(facts: &MachineFacts, needed: &Requirements) -> Vec<Finding> {
         let observation = format!("workers share a core as hardware threads {}, so each is slower", list(set.clone()));
         problem(Severity::Note, observation, "use one thread of each core".to_owned())
     }));
-    let open: Vec<usize> = workers.difference(&cpus.isolated).copied().collect();
-    if !open.is_empty() {
+    let not_isolated: Vec<usize> = workers.difference(&cpus.isolated).copied().collect();
+    if !not_isolated.is_empty() {
         let cores = list(workers.clone());
-        let observation = format!("the scheduler places other work on the workers' processors {}", list(open));
+        let observation = format!("the scheduler places other work on the workers' processors {}", list(not_isolated));
         let fix = format!("boot with `isolcpus={cores} nohz_full={cores} rcu_nocbs={cores}`");
         findings.push(problem(Severity::Note, observation, fix));
     }
@@ -69,6 +70,7 @@ fn check_workers(facts: &MachineFacts, needed: &Requirements) -> Vec<Finding> {
     findings
 }
 
+/// Checks huge pages, which DPDK needs and which large tables profit from, and NUMA balancing.
 fn check_memory(facts: &MachineFacts, needed: &Requirements) -> Vec<Finding> {
     let memory = &facts.memory;
     let mut findings = Vec::new();
@@ -120,7 +122,7 @@ fn check_iommu(facts: &MachineFacts, needed: &Requirements) -> Vec<Finding> {
         });
     }
     let uses_vfio =
-        |address: &String| facts.pci_drivers.get(address).is_some_and(|it| it.as_deref() == Some("vfio-pci"));
+        |address: &String| facts.pci_drivers.get(address).is_some_and(|driver| driver.as_deref() == Some("vfio-pci"));
     if facts.iommu_groups == 0 && addresses.iter().any(uses_vfio) {
         let observation =
             "the IOMMU is off: a network card can write to all memory, and vfio-pci refuses it by default";

@@ -24,6 +24,8 @@ pub fn svg(sweep: &Sweep) -> String {
     }
 }
 
+/// Draws the shares of SRAM and TCAM over a parameter as SVG, a colour per line. A vertical bar
+/// marks the largest value that fits, if a larger one does not. Shares above 1000% are cut off.
 fn draw_sweep(sweep: &Sweep, out: &mut String) -> Result<(), String> {
     let points = || sweep.lines.iter().flat_map(|line| &line.points);
     let right = points().map(|p| p.at).fold(1.0, f64::max);

@@ -57,6 +57,7 @@ pub fn file(pipes: &[PipeHeat]) -> String {
 }
 
 /// Renders one pipe as an `<svg>` element.
+/// Rows are resources, columns stages; the share of the pipe is at the end of each row.
 pub fn svg(pipe: &PipeHeat) -> String {
     let stages = pipe.rows.iter().map(|row| row.used.len()).max().unwrap_or(0);
     let (width, height) = picture_size(pipe);
@@ -71,8 +72,8 @@ pub fn svg(pipe: &PipeHeat) -> String {
         let x = LEFT + CELL * (stage as f64 + 0.5);
         let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{stage}</text>", TOP - 6.0);
     }
-    for (n, row) in pipe.rows.iter().enumerate() {
-        let y = TOP + CELL * n as f64;
+    for (index, row) in pipe.rows.iter().enumerate() {
+        let y = TOP + CELL * index as f64;
         let middle = y + CELL * 0.62;
         let _ = writeln!(
             out,
@@ -80,8 +81,8 @@ pub fn svg(pipe: &PipeHeat) -> String {
             LEFT - 6.0,
             escape_xml(&row.resource)
         );
-        for (stage, (used, of)) in row.used.iter().zip(&row.of).enumerate() {
-            append_cell(&mut out, row, stage, y, *used, *of);
+        for (stage, (used, available)) in row.used.iter().zip(&row.of).enumerate() {
+            append_cell(&mut out, row, stage, y, *used, *available);
         }
         let share = format!("{:.1} %", 100.0 * row.share());
         let _ = writeln!(out, "<text x=\"{}\" y=\"{middle}\">{share}</text>", LEFT + CELL * stages as f64 + 6.0);

@@ -40,6 +40,7 @@ pub fn page(report: &PlanReport) -> String {
     out
 }
 
+/// Appends a table of the steps, and the heat maps of each, of which only the last step's are open.
 fn append_steps(out: &mut String, report: &PlanReport) {
     out.push_str("<h2>Steps</h2>\n<table><tr><th>step</th><th>SRAM</th><th>TCAM</th><th>placed</th></tr>\n");
     for step in &report.steps {
@@ -54,8 +55,8 @@ fn append_steps(out: &mut String, report: &PlanReport) {
     }
     out.push_str("</table>\n<p>Shares are of one pipe's blocks, by the demand of the tables.</p>\n");
     let last = report.steps.len().saturating_sub(1);
-    for (n, step) in report.steps.iter().enumerate() {
-        let open = if n == last { " open" } else { "" };
+    for (index, step) in report.steps.iter().enumerate() {
+        let open = if index == last { " open" } else { "" };
         let _ = writeln!(
             out,
             "<details{open}><summary>{}: {}</summary><div class=\"pipes\">",

@@ -21,23 +21,25 @@ pub struct RegionSizes {
 
 /// Counts the gateway's entries. A tenant is a VNI: the table `tenant` maps it to a VPC and a
 /// routing instance.
+/// An entry belongs to the tenant of the VNI, VPC or instance in its first key element, otherwise
+/// to all (`shared`).
 pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes {
-    let number = |key: &KeyMatch| if let KeyMatch::Exact(value) = key { value.to_u64() } else { None };
-    let mut owner: BTreeMap<(&str, u64), u64> = BTreeMap::new();
+    let exact_number = |key: &KeyMatch| if let KeyMatch::Exact(value) = key { value.to_u64() } else { None };
+    let mut tenant_of_key: BTreeMap<(&str, u64), u64> = BTreeMap::new();
     for entry in entries {
         let table = &pipeline.tables[entry.table];
         if !entries::matches_name(&table.preamble.name, "tenant") {
             continue;
         }
-        let (Some(vni), ActionSpec::Call(call)) = (entry.keys.first().and_then(number), &entry.action) else {
+        let (Some(vni), ActionSpec::Call(call)) = (entry.keys.first().and_then(exact_number), &entry.action) else {
             continue;
         };
-        owner.insert(("vni", vni), vni);
+        tenant_of_key.insert(("vni", vni), vni);
         let params = &pipeline.actions[call.action].params;
         for (param, value) in params.iter().zip(&call.args) {
             let kind = if param.name == "vpc" { "vpc" } else { "instance" };
             if let Some(value) = value.to_u64() {
-                owner.entry((kind, value)).or_insert(vni);
+                tenant_of_key.entry((kind, value)).or_insert(vni);
             }
         }
     }
@@ -51,14 +53,14 @@ pub fn region_sizes(pipeline: &Pipeline, entries: &[TableEntry]) -> RegionSizes 
         let table = &pipeline.tables[entry.table];
         let name = &table.preamble.name;
         *sizes.total.entry(name.clone()).or_default() += 1;
-        let first = table.keys.first().map(|key| key.name.as_str()).zip(entry.keys.first().and_then(number));
-        match first.and_then(|key| owner.get(&key)) {
+        let first_key = table.keys.first().map(|key| key.name.as_str()).zip(entry.keys.first().and_then(exact_number));
+        match first_key.and_then(|key| tenant_of_key.get(&key)) {
             Some(vni) => *tenants.entry(*vni).or_default().entry(name.clone()).or_default() += 1,
             None => *sizes.shared.entry(name.clone()).or_default() += 1,
         }
     }
-    let one = |(vni, entries): (u64, BTreeMap<String, u64>)| Tenant { name: format!("VNI {vni}"), entries };
-    sizes.tenants = tenants.into_iter().map(one).collect();
+    let to_tenant = |(vni, entries): (u64, BTreeMap<String, u64>)| Tenant { name: format!("VNI {vni}"), entries };
+    sizes.tenants = tenants.into_iter().map(to_tenant).collect();
     sizes
 }
 

@@ -15,12 +15,15 @@ pub fn report(report: &PlanReport) -> String {
         let _ = writeln!(out, "{line}");
     });
     out.push('\n');
-    let wide = report.steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
-    let _ = writeln!(out, "{:wide$}     SRAM     TCAM  placed   (shares of one pipe's blocks)", "step");
+    let name_width = report.steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
+    let _ = writeln!(out, "{:name_width$}     SRAM     TCAM  placed   (shares of one pipe's blocks)", "step");
     for step in &report.steps {
         let placed = if step.placed { "yes" } else { "no" };
-        let _ =
-            writeln!(out, "{:wide$}  {:5.1} %  {:5.1} %  {placed:<6}   {}", step.name, step.sram, step.tcam, step.what);
+        let _ = writeln!(
+            out,
+            "{:name_width$}  {:5.1} %  {:5.1} %  {placed:<6}   {}",
+            step.name, step.sram, step.tcam, step.what
+        );
     }
     out.push('\n');
     if let Some(last) = report.steps.last() {
@@ -64,16 +67,16 @@ pub fn clusters(found: &Clusters) -> String {
         out.push_str("; more than are counted");
     }
     if !found.too_large.is_empty() {
-        let named: Vec<&str> = found.too_large.iter().take(SHOWN_CLUSTERS).map(String::as_str).collect();
-        let more = found.too_large.len().saturating_sub(named.len());
-        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = write!(out, "; larger than a cluster: {}{rest}", named.join(", "));
+        let names: Vec<&str> = found.too_large.iter().take(SHOWN_CLUSTERS).map(String::as_str).collect();
+        let more = found.too_large.len().saturating_sub(names.len());
+        let others_text = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = write!(out, "; larger than a cluster: {}{others_text}", names.join(", "));
     }
-    for (n, cluster) in found.clusters.iter().take(SHOWN_CLUSTERS).enumerate() {
+    for (number, cluster) in found.clusters.iter().take(SHOWN_CLUSTERS).enumerate() {
         let entries: u64 = cluster.entries.values().sum();
         let _ = write!(
             out,
-            "\n  cluster {n}: {} tenants, the largest {}; {entries} entries",
+            "\n  cluster {number}: {} tenants, the largest {}; {entries} entries",
             cluster.tenants, cluster.largest
         );
     }

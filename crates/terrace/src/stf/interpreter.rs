@@ -89,6 +89,8 @@ impl Device for Interpreter {
         })
     }
 
+    /// Returns the rates of a meter's cell; `None` if it has none. `cell` is an index, or an entry
+    /// of the table of a direct meter.
     fn meter(&self, meter: ExternId, cell: &ObjectCell) -> Result<Option<MeterConfig>, Refusal> {
         let state = self.interp.state();
         match cell {

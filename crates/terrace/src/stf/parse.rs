@@ -31,6 +31,7 @@ pub fn parse(file: &str, text: &str) -> Result<Script, StfError> {
     Ok(Script { file: file.to_owned(), commands })
 }
 
+/// Parses the command at the start of a line: p4c's, then bmv2's, then the project's own.
 fn parse_command(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     let start = c.clone();
     let word = c.word().to_ascii_lowercase();
@@ -59,6 +60,7 @@ fn parse_command(c: &mut Cursor<'_>) -> Result<Command, StfError> {
 }
 
 /// Parses the commands that p4c passes to bmv2's command line.
+/// `None`: it is none of them.
 fn parse_bmv2_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<Command>, StfError> {
     Ok(Some(match word {
         "mirroring_add" => Command::MirroringAdd { session: integer(c, "session")?, port: integer(c, "port")? },
@@ -90,6 +92,7 @@ fn parse_bmv2_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<Command>,
     }))
 }
 
+/// Parses the project's own commands. `None`: it is none of them.
 fn parse_own_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<OwnCommand>, StfError> {
     Ok(Some(match word {
         "check_register" => OwnCommand::CheckRegister {
@@ -126,8 +129,8 @@ fn parse_own_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<OwnCommand
             let name = c.name("value set")?;
             let mut keys = Vec::new();
             while !c.at_end() {
-                let named = c.peek().is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '$' | '"'));
-                let key = if named { Some(key_name(c)?) } else { None };
+                let is_named = c.peek().is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '$' | '"'));
+                let key = if is_named { Some(key_name(c)?) } else { None };
                 keys.push((key, match_value(c)?));
             }
             OwnCommand::ValueSetAdd { name, keys }
@@ -136,10 +139,12 @@ fn parse_own_command(word: &str, c: &mut Cursor<'_>) -> Result<Option<OwnCommand
     }))
 }
 
+/// Parses `add TABLE [PRIORITY] KEY:VALUE... ACTION(ARGS) [= HANDLE]`. A name is a key if a colon
+/// follows it.
 fn parse_add(c: &mut Cursor<'_>) -> Result<Command, StfError> {
     let table = c.name("table")?;
-    let prioritised = c.peek().is_some_and(|next| next.is_ascii_digit());
-    let priority = if prioritised { Some(integer(c, "priority")?) } else { None };
+    let has_priority = c.peek().is_some_and(|next| next.is_ascii_digit());
+    let priority = if has_priority { Some(integer(c, "priority")?) } else { None };
     let mut keys = Vec::new();
     let target = loop {
         let start = c.clone();
@@ -188,6 +193,7 @@ fn parse_action(c: &mut Cursor<'_>) -> Result<ActionText, StfError> {
 }
 
 /// Parses arguments: `(a:1, b:2)` or `(1, 2)`, or nothing at the end of the line.
+/// A name before a colon is a parameter; `true` and `false` alone are values.
 fn arguments(c: &mut Cursor<'_>, open: char, close: char) -> Result<Vec<Argument>, StfError> {
     let mut args = Vec::new();
     c.expect_text(&open.to_string(), "an action's arguments stand in parentheses, also if there are none")?;
@@ -196,11 +202,11 @@ fn arguments(c: &mut Cursor<'_>, open: char, close: char) -> Result<Vec<Argument
     }
     loop {
         let start = c.clone();
-        let named = c.peek().is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '_' | '$' | '"'));
-        let name = if named { Some(c.name("parameter")?) } else { None };
+        let is_named = c.peek().is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '_' | '$' | '"'));
+        let name = if is_named { Some(c.name("parameter")?) } else { None };
         match name {
-            Some(flag) if matches!(flag.as_str(), "true" | "false") && !c.take(":") => {
-                args.push((None, u64::from(flag == "true").into()));
+            Some(word) if matches!(word.as_str(), "true" | "false") && !c.take(":") => {
+                args.push((None, u64::from(word == "true").into()));
             }
             Some(name) => {
                 if !matches!(name.as_str(), "true" | "false") {
@@ -333,7 +339,9 @@ fn duration(c: &mut Cursor<'_>) -> Result<u64, StfError> {
     amount.checked_mul(scale).ok_or_else(|| start.error("the duration does not fit 64 bits of nanoseconds", help))
 }
 
+/// Parses the bytes of a packet: hex digits, with spaces anywhere.
 fn packet_bytes(c: &mut Cursor<'_>) -> Result<Vec<u8>, StfError> {
+    // Skips spaces, so that an error points to the first digit.
     c.peek();
     let start = c.clone();
     let mut nibbles = Vec::new();
@@ -354,6 +362,8 @@ fn packet_bytes(c: &mut Cursor<'_>) -> Result<Vec<u8>, StfError> {
     Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
+/// Parses an expected packet: hex digits, `*` for any digit, and `$` at the end for the exact
+/// length. `None`: any packet.
 fn packet_pattern(c: &mut Cursor<'_>) -> Result<Option<PacketPattern>, StfError> {
     if c.at_end() {
         return Ok(None);

@@ -120,7 +120,7 @@ fn hex_digit(nibble: u8) -> char {
 }
 
 impl Finding {
-    /// Builds the finding for a packet that differs.
+    /// Builds the finding for a packet that differs. `index` counts the packets of the port from 0.
     pub fn differs(
         port: u32,
         index: usize,
@@ -129,7 +129,7 @@ impl Finding {
         difference: &PatternDifference,
     ) -> Finding {
         let positions = match difference {
-            PatternDifference::Nibbles(at) => at.clone(),
+            PatternDifference::Nibbles(differing) => differing.clone(),
             _ => Vec::new(),
         };
         Finding::Differs {
@@ -144,6 +144,7 @@ impl Finding {
         }
     }
 
+    /// Renders the finding with the line of the test to look at. Packets are counted from 1.
     fn render(&self, file: &str) -> String {
         match self {
             Finding::Differs { port, index, expect_line, packet_line, difference, expected, got, positions } => {
@@ -155,9 +156,9 @@ impl Finding {
                 )
             }
             Finding::Missing { port, index, expect_line, expected } => {
-                let wanted = expected.as_deref().unwrap_or("(any packet)");
+                let pattern = expected.as_deref().unwrap_or("(any packet)");
                 format!(
-                    "{file}:{expect_line}: port {port}, packet {}: expected, but none came\n    - {wanted}\n",
+                    "{file}:{expect_line}: port {port}, packet {}: expected, but none came\n    - {pattern}\n",
                     index + 1
                 )
             }
@@ -179,15 +180,16 @@ fn side_by_side(expected: &str, got: &str, positions: &[usize]) -> String {
     let mut text = String::new();
     for row in 0..rows {
         let range = row * 2 * ROW..(row + 1) * 2 * ROW;
-        let differs = positions.iter().any(|at| range.contains(at));
+        let differs = positions.iter().any(|position| range.contains(position));
         let ends_here = expected.len() != got.len() && (exact || got.len() < expected.len()) && row + 1 == rows;
+        // Of long packets only rows with a difference are shown.
         if rows > WHOLE && !differs && !ends_here {
             continue;
         }
         let _ = writeln!(text, "    - {:04x}  {}", row * ROW, spaced_row(expected, row));
         let _ = writeln!(text, "    + {:04x}  {}", row * ROW, spaced_row(got, row));
         if differs {
-            let marks: String = range.map(|at| if positions.contains(&at) { '^' } else { ' ' }).collect();
+            let marks: String = range.map(|position| if positions.contains(&position) { '^' } else { ' ' }).collect();
             let _ = writeln!(text, "            {}", spaced_row(&marks, 0).trim_end());
         }
     }

@@ -129,15 +129,16 @@ pub fn value_set(pipeline: &Pipeline, name: &str) -> Result<ValueSetId, ResolveE
     pick_candidate("value set", name, &sets)
 }
 
-/// Returns the action with its arguments in the order of its parameters. `among` are the allowed
+/// Returns the action with its arguments in the order of its parameters. `allowed` are the allowed
 /// actions.
 pub fn action_call(
     pipeline: &Pipeline,
-    among: impl Iterator<Item = ActionId>,
+    allowed: impl Iterator<Item = ActionId>,
     text: &ActionText,
 ) -> Result<ActionCall, ResolveError> {
-    let named: Vec<_> = among.filter_map(|id| Some((pipeline.actions.get(id)?.preamble.name.clone(), id))).collect();
-    let id = pick_candidate("action", &text.name, &named)?;
+    let candidates: Vec<_> =
+        allowed.filter_map(|id| Some((pipeline.actions.get(id)?.preamble.name.clone(), id))).collect();
+    let id = pick_candidate("action", &text.name, &candidates)?;
     let action = &pipeline.actions[id];
     let refuse = |problem: String| ResolveError::Arguments {
         action: action.preamble.name.clone(),
@@ -150,10 +151,10 @@ pub fn action_call(
             Some(name) => action.params.iter().position(|param| param.name == *name),
             None => (position < action.params.len()).then_some(position),
         };
-        let shown = name.clone().unwrap_or_else(|| format!("number {}", position + 1));
-        let Some(index) = index else { return Err(refuse(format!("there is no parameter {shown}; remove it"))) };
+        let param_text = name.clone().unwrap_or_else(|| format!("number {}", position + 1));
+        let Some(index) = index else { return Err(refuse(format!("there is no parameter {param_text}; remove it"))) };
         if args[index].is_some() {
-            return Err(refuse(format!("{shown} is given twice; keep one")));
+            return Err(refuse(format!("{param_text} is given twice; keep one")));
         }
         let param = &action.params[index];
         args[index] = Some(scalar(&param.name, param.ty, value)?);
@@ -224,27 +225,30 @@ fn normalize_key_name(name: &str) -> String {
     text
 }
 
+/// Returns the index of the key element with this name. p4c's tests spell names differently from
+/// the program, for example a validity as `h.valid`; an exact match of a spelling comes first, then
+/// one by the end of a name.
 fn key_index(keys: &[&MatchKey], name: &str) -> Result<usize, ResolveError> {
-    let named: Vec<(String, usize)> =
-        keys.iter().enumerate().map(|(at, key)| (normalize_key_name(&key.name), at)).collect();
+    let candidates: Vec<(String, usize)> =
+        keys.iter().enumerate().map(|(index, key)| (normalize_key_name(&key.name), index)).collect();
     let name = normalize_key_name(name);
     let valid = name.strip_suffix(".valid").or_else(|| name.strip_suffix(".$valid"));
     let mut spellings = vec![name.clone(), format!("{name}$"), format!("{name}.$valid$")];
     spellings.extend(valid.map(|header| format!("{header}.$valid$")));
     for spelling in &spellings {
-        if let Some((_, at)) = named.iter().find(|(candidate, _)| candidate == spelling) {
-            return Ok(*at);
+        if let Some((_, index)) = candidates.iter().find(|(candidate, _)| candidate == spelling) {
+            return Ok(*index);
         }
     }
     let mut ambiguous = None;
     for spelling in &spellings {
-        match pick_candidate("key", spelling, &named) {
-            Ok(at) => return Ok(at),
+        match pick_candidate("key", spelling, &candidates) {
+            Ok(index) => return Ok(index),
             Err(error @ ResolveError::Ambiguous { .. }) => ambiguous = ambiguous.or(Some(error)),
             Err(_) => {}
         }
     }
-    let known = named.into_iter().map(|(name, _)| name).collect();
+    let known = candidates.into_iter().map(|(name, _)| name).collect();
     Err(ambiguous.unwrap_or(ResolveError::Unknown { kind: "key", name, known }))
 }
 
@@ -252,15 +256,17 @@ fn absent_key_match(key: &MatchKey) -> KeyMatch {
     key.kind.key_match(key.ty, None).unwrap_or(KeyMatch::Exact(BigUint::zero()))
 }
 
+/// Returns the match of a key element for the text of a test, which must fit the match kind. A
+/// ternary number may have wildcard digits, an LPM number wildcard digits at the end.
 fn key_match(key: &MatchKey, text: &MatchText) -> Result<KeyMatch, ResolveError> {
     let width = key.ty.width();
     let bits = |value: &Number| scalar(&key.name, key.ty, value);
-    let wrong = |kind, help| ResolveError::WrongForm { name: key.name.clone(), kind, help };
+    let wrong_form = |kind, help| ResolveError::WrongForm { name: key.name.clone(), kind, help };
     match (key.kind, text) {
         (MatchKind::Exact | MatchKind::Selector, MatchText::Number(value)) if !value.has_wildcards() => {
             Ok(KeyMatch::Exact(bits(value)?))
         }
-        (MatchKind::Exact | MatchKind::Selector, _) => Err(wrong("exact", "give one number without `*`")),
+        (MatchKind::Exact | MatchKind::Selector, _) => Err(wrong_form("exact", "give one number without `*`")),
         (_, MatchText::Any) => Ok(absent_key_match(key)),
         (MatchKind::Ternary, MatchText::Number(value)) => {
             ternary_match(bits(value)?, &ones(width) ^ &(&value.wild & ones(width)))
@@ -272,23 +278,23 @@ fn key_match(key: &MatchKey, text: &MatchText) -> Result<KeyMatch, ResolveError>
             ternary_match(bits(value)?, prefix_mask(width, *len))
         }
         (MatchKind::Ternary, _) => {
-            Err(wrong("ternary", "give a number, with `*` for digits that don't care, or value&&&mask"))
+            Err(wrong_form("ternary", "give a number, with `*` for digits that don't care, or value&&&mask"))
         }
         (MatchKind::Lpm, MatchText::Number(value)) => match wild_suffix(value) {
-            Some(wild) if wild <= width => Ok(prefix_match(bits(value)?, width, width - wild)),
-            _ => Err(wrong("lpm", "`*` may stand only at the end")),
+            Some(wild_bits) if wild_bits <= width => Ok(prefix_match(bits(value)?, width, width - wild_bits)),
+            _ => Err(wrong_form("lpm", "`*` may stand only at the end")),
         },
         (MatchKind::Lpm, MatchText::Prefix(value, len)) if *len <= width => Ok(prefix_match(bits(value)?, width, *len)),
-        (MatchKind::Lpm, _) => Err(wrong("lpm", "give value/length, with a length of at most the key's width")),
+        (MatchKind::Lpm, _) => Err(wrong_form("lpm", "give value/length, with a length of at most the key's width")),
         (MatchKind::Range, MatchText::Range(low, high)) => Ok(KeyMatch::Range { lo: bits(low)?, hi: bits(high)? }),
         (MatchKind::Range, MatchText::Number(value)) if !value.has_wildcards() => {
             Ok(KeyMatch::Range { lo: bits(value)?, hi: bits(value)? })
         }
-        (MatchKind::Range, _) => Err(wrong("range", "give low..high")),
+        (MatchKind::Range, _) => Err(wrong_form("range", "give low..high")),
         (kind, MatchText::Number(value)) if !value.has_wildcards() => {
-            kind.key_match(key.ty, Some(bits(value)?)).ok_or_else(|| wrong(kind.keyword(), "give something else"))
+            kind.key_match(key.ty, Some(bits(value)?)).ok_or_else(|| wrong_form(kind.keyword(), "give something else"))
         }
-        (kind, _) => Err(wrong(kind.keyword(), "give one number, or `*` for anything")),
+        (kind, _) => Err(wrong_form(kind.keyword(), "give one number, or `*` for anything")),
     }
 }
 

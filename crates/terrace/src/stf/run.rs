@@ -102,6 +102,7 @@ pub(super) fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Runner<'_> {
+    /// Runs a command of p4c's format. Expected packets are compared only at the end of the test.
     fn command(&mut self, command: &Command) -> StfResult {
         match command {
             Command::Add { .. } => self.add(command),
@@ -135,8 +136,8 @@ impl Runner<'_> {
                 Ok(())
             }
             Command::NoPacket => {
-                let left = self.left_last;
-                self.check(left == 0, || format!("no packet was to leave, but {left} did"));
+                let left_count = self.left_last;
+                self.check(left_count == 0, || format!("no packet was to leave, but {left_count} did"));
                 Ok(())
             }
             Command::Wait => Ok(()),
@@ -161,6 +162,7 @@ impl Runner<'_> {
         }
     }
 
+    /// Adds an entry, and keeps it under its handle, if it has one, for removal.
     fn add(&mut self, command: &Command) -> StfResult {
         let Command::Add { table: name, priority, keys, target, handle } = command else { return Ok(()) };
         let pipeline = self.device.pipeline();
@@ -228,6 +230,7 @@ impl Runner<'_> {
         self.report.notes.push(format!("{}:{}: {note}", self.report.file, self.line));
     }
 
+    /// Runs a command that configures clone sessions or multicast groups.
     fn replicate(&mut self, command: &Command) -> StfResult {
         match command {
             Command::MirroringAdd { session, port } => {
@@ -291,10 +294,12 @@ impl Runner<'_> {
     }
 }
 
-fn compare_port(port: u32, expected: &[(u32, Option<PacketPattern>)], got: &[SentPacket]) -> Vec<Finding> {
+/// Compares the packets that left a port with those expected, in their order. `expected` has the
+/// line in the test of each, and a pattern if the bytes matter.
+fn compare_port(port: u32, expected: &[(u32, Option<PacketPattern>)], sent: &[SentPacket]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, (expect_line, pattern)) in expected.iter().enumerate() {
-        let Some(packet) = got.get(index) else {
+        let Some(packet) = sent.get(index) else {
             let expected = pattern.as_ref().map(pattern_text);
             findings.push(Finding::Missing { port, index, expect_line: *expect_line, expected });
             continue;
@@ -302,11 +307,11 @@ fn compare_port(port: u32, expected: &[(u32, Option<PacketPattern>)], got: &[Sen
         if let Some(pattern) = pattern
             && let Some(difference) = compare::difference(pattern, &packet.bytes)
         {
-            let (wanted, came) = ((*expect_line, pattern), (packet.line, packet.bytes.as_slice()));
-            findings.push(Finding::differs(port, index, wanted, came, &difference));
+            let (expectation, actual) = ((*expect_line, pattern), (packet.line, packet.bytes.as_slice()));
+            findings.push(Finding::differs(port, index, expectation, actual, &difference));
         }
     }
-    for (index, packet) in got.iter().enumerate().skip(expected.len()) {
+    for (index, packet) in sent.iter().enumerate().skip(expected.len()) {
         findings.push(Finding::Unexpected { port, index, packet_line: packet.line, got: hex(&packet.bytes) });
     }
     findings

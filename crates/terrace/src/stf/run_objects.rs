@@ -20,9 +20,12 @@ impl Runner<'_> {
         })
     }
 
+    /// Runs a command that checks, reads or writes a counter. A read only notes the value.
     pub(super) fn counter(&mut self, command: &Command) -> StfResult {
-        let wanted = |kind: &ExternKind| matches!(kind, ExternKind::Counter { .. } | ExternKind::DirectCounter { .. });
-        let find = |pipeline: &Pipeline, name: &str| resolve::object(pipeline, "counter", name, wanted).map_err(text);
+        let is_counter =
+            |kind: &ExternKind| matches!(kind, ExternKind::Counter { .. } | ExternKind::DirectCounter { .. });
+        let find =
+            |pipeline: &Pipeline, name: &str| resolve::object(pipeline, "counter", name, is_counter).map_err(text);
         match command {
             Command::CheckCounter { name, cell, check } => {
                 let cell = self.cell(cell)?;
@@ -58,6 +61,7 @@ impl Runner<'_> {
         resolve::object(self.device.pipeline(), "register", name, wanted).map_err(text)
     }
 
+    /// Runs a command that reads, writes or resets a register. A read only notes the value.
     pub(super) fn register(&mut self, command: &Command) -> StfResult {
         match command {
             Command::RegisterRead { name, index } => {
@@ -92,15 +96,19 @@ impl Runner<'_> {
         }
     }
 
+    /// Runs a command that reads or sets the rates of meters, of an array at most `MAX_METERS`.
     pub(super) fn meter(&mut self, command: &Command) -> StfResult {
-        let wanted = |kind: &ExternKind| matches!(kind, ExternKind::Meter { .. } | ExternKind::DirectMeter { .. });
-        let find = |pipeline: &Pipeline, name: &str| resolve::object(pipeline, "meter", name, wanted).map_err(text);
+        let is_meter = |kind: &ExternKind| matches!(kind, ExternKind::Meter { .. } | ExternKind::DirectMeter { .. });
+        let find = |pipeline: &Pipeline, name: &str| resolve::object(pipeline, "meter", name, is_meter).map_err(text);
         match command {
             Command::MeterGetRates { name, index } => {
                 let rates = self.device.meter(find(self.device.pipeline(), name)?, &ObjectCell::Index(*index))?;
                 self.note(match rates {
-                    Some(m) => {
-                        format!("{name}[{index}] = {}/s burst {}, peak {}/s burst {}", m.cir, m.cburst, m.pir, m.pburst)
+                    Some(config) => {
+                        format!(
+                            "{name}[{index}] = {}/s burst {}, peak {}/s burst {}",
+                            config.cir, config.cburst, config.pir, config.pburst
+                        )
                     }
                     None => format!("{name}[{index}] has no rates"),
                 });

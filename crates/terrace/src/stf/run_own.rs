@@ -7,6 +7,11 @@ use entries::{ActionProfileGroup, ActionProfileMember, EntryId, GroupMember, Sta
 use ir::{DataType, ExternKind, NamedType, Pipeline};
 
 impl Runner<'_> {
+    /// Runs a command that p4c's format lacks.
+    ///
+    /// # Errors
+    /// An object that the program lacks, or a write that the device refuses. A check that does not
+    /// hold is a finding of the report.
     pub(super) fn own(&mut self, command: &OwnCommand) -> StfResult {
         let pipeline = self.device.pipeline();
         let is_profile =
@@ -14,12 +19,12 @@ impl Runner<'_> {
         match command {
             OwnCommand::CheckRegister { name, index, comparison, value } => {
                 let leaves = self.device.register(self.find_register(name)?, *index)?;
-                let wanted =
+                let expected =
                     value.value.to_biguint().ok_or("a register's bits are not negative; give a bit pattern")?;
-                let holds = leaves.len() == 1 && comparison.holds(&leaves[0], &wanted);
+                let holds = leaves.len() == 1 && comparison.holds(&leaves[0], &expected);
                 let shown: Vec<String> = leaves.iter().map(ToString::to_string).collect();
                 let (shown, symbol) = (shown.join(", "), comparison.symbol());
-                self.check(holds, || format!("register {name}[{index}] is {shown}, expected {symbol} {wanted}"));
+                self.check(holds, || format!("register {name}[{index}] is {shown}, expected {symbol} {expected}"));
                 Ok(())
             }
             OwnCommand::CheckDigest { name, fields } => self.check_digest(name, fields.as_deref()),
@@ -85,16 +90,19 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Checks the oldest message of a digest, which is thereby taken: its fields by name or
+    /// position. `None` as `fields` expects that there is no message. Fields that are not listed
+    /// may have any value.
     fn check_digest(&mut self, name: &str, fields: Option<&[Argument]>) -> StfResult {
         let pipeline = self.device.pipeline();
-        let wanted = |kind: &ExternKind| matches!(kind, ExternKind::Digest { .. });
-        let id = resolve::object(pipeline, "digest", name, wanted).map_err(text)?;
+        let is_digest = |kind: &ExternKind| matches!(kind, ExternKind::Digest { .. });
+        let id = resolve::object(pipeline, "digest", name, is_digest).map_err(text)?;
         let (names, types) = match &pipeline.externs[id].kind {
             ExternKind::Digest { data_type, fields } => (leaf_names(pipeline, data_type), fields.clone()),
             _ => return Ok(()),
         };
         let position = self.digests.iter().position(|(digest, _)| *digest == id);
-        let message = position.and_then(|at| self.digests.remove(at)).map(|(_, leaves)| leaves);
+        let message = position.and_then(|index| self.digests.remove(index)).map(|(_, leaves)| leaves);
         let (fields, leaves) = match (fields, message) {
             (None, None) => {
                 self.check(true, String::new);
@@ -110,19 +118,19 @@ impl Runner<'_> {
             }
             (Some(fields), Some(leaves)) => (fields, leaves),
         };
-        for (at, (field, value)) in fields.iter().enumerate() {
+        for (position, (field, value)) in fields.iter().enumerate() {
             let index = match field {
                 Some(field) => names.iter().position(|n| n == field || n.ends_with(&format!(".{field}"))),
-                None => Some(at),
+                None => Some(position),
             };
             let index = index.filter(|index| *index < leaves.len().min(types.len()));
-            let shown = field.clone().unwrap_or_else(|| at.to_string());
+            let shown = field.clone().unwrap_or_else(|| position.to_string());
             let index =
                 index.ok_or_else(|| format!("digest {name} has no field {shown}; it has {}", names.join(", ")))?;
             let expected = resolve::scalar(&shown, types[index], value).map_err(text)?;
-            let got = &leaves[index];
-            self.check(*got == expected, || {
-                format!("digest {name}: field {shown} is {got:#x}, expected {expected:#x}")
+            let actual = &leaves[index];
+            self.check(*actual == expected, || {
+                format!("digest {name}: field {shown} is {actual:#x}, expected {expected:#x}")
             });
         }
         Ok(())
@@ -132,20 +140,21 @@ impl Runner<'_> {
 /// Returns the dotted names of an aggregate's leaves, in order. Terminates because P4 types cannot
 /// be recursive.
 fn leaf_names(pipeline: &Pipeline, ty: &DataType) -> Vec<String> {
+    /// Appends the leaves of `ty` with the names `prefix.member`. `depth` bounds the nesting.
     fn collect_leaf_names(pipeline: &Pipeline, ty: &DataType, prefix: &str, depth: u32, out: &mut Vec<String>) {
-        let below = |member: &str| if prefix.is_empty() { member.to_owned() } else { format!("{prefix}.{member}") };
-        let named = |name: &String| pipeline.named_types.iter().find(|(n, _)| n == name).map(|(_, ty)| ty);
+        let path_of = |member: &str| if prefix.is_empty() { member.to_owned() } else { format!("{prefix}.{member}") };
+        let find_type = |name: &String| pipeline.named_types.iter().find(|(n, _)| n == name).map(|(_, ty)| ty);
         match ty {
             _ if depth > 32 => {}
             DataType::Tuple(members) => {
                 for (index, member) in members.iter().enumerate() {
-                    collect_leaf_names(pipeline, member, &below(&index.to_string()), depth + 1, out);
+                    collect_leaf_names(pipeline, member, &path_of(&index.to_string()), depth + 1, out);
                 }
             }
-            DataType::Named(name) => match named(name) {
+            DataType::Named(name) => match find_type(name) {
                 Some(NamedType::Struct(members) | NamedType::Header(members)) => {
                     for (member, ty) in members {
-                        collect_leaf_names(pipeline, ty, &below(member), depth + 1, out);
+                        collect_leaf_names(pipeline, ty, &path_of(member), depth + 1, out);
                     }
                 }
                 _ => out.push(prefix.to_owned()),

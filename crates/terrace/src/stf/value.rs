@@ -66,7 +66,9 @@ pub fn ones(width: u32) -> BigUint {
 }
 
 /// Parses a number. Don't-care digits (`*`) are allowed after `0x`, `0b` and `0o`.
+/// Returns the value, and the bits of don't-care digits as ones.
 pub fn number(cursor: &mut Cursor<'_>) -> Result<Number, StfError> {
+    // Skips blanks, so that an error points to the number.
     cursor.peek();
     let start = cursor.clone();
     let negative = cursor.take("-");
@@ -82,20 +84,20 @@ pub fn number(cursor: &mut Cursor<'_>) -> Result<Number, StfError> {
     if digits.is_empty() || digits.len() as u64 * bits > MAX_BITS {
         return Err(start.error("the number has no digits, or too many", help));
     }
-    let (mut value, mut wild) = (BigUint::zero(), BigUint::zero());
+    let (mut value, mut wild_bits) = (BigUint::zero(), BigUint::zero());
     for digit in digits.chars().filter(|c| *c != '_') {
-        let (one_value, one_wild) = match digit {
+        let (digit_value, digit_wild) = match digit {
             '*' => (0, (1u32 << bits) - 1),
             _ => match digit.to_digit(1 << bits) {
                 Some(digit) => (digit, 0),
                 None => return Err(start.error(format!("`{digit}` is not a digit of this number"), help)),
             },
         };
-        value = (value << bits) + one_value;
-        wild = (wild << bits) + one_wild;
+        value = (value << bits) + digit_value;
+        wild_bits = (wild_bits << bits) + digit_wild;
     }
     let sign = if negative { Sign::Minus } else { Sign::Plus };
-    Ok(Number { value: BigInt::from_biguint(sign, value), wild })
+    Ok(Number { value: BigInt::from_biguint(sign, value), wild: wild_bits })
 }
 
 fn decimal(text: &str, negative: bool) -> Option<Number> {
@@ -124,10 +126,11 @@ pub fn integer<T: TryFrom<BigInt>>(cursor: &mut Cursor<'_>, what: &str) -> Resul
 }
 
 /// Parses the match value of a key.
+/// `*` or `_` alone matches anything.
 pub fn match_value(cursor: &mut Cursor<'_>) -> Result<MatchText, StfError> {
     let first = cursor.peek();
-    let alone = cursor.remaining()[first.map_or(0, char::len_utf8)..].starts_with(|c: char| c.is_whitespace());
-    if matches!(first, Some('*' | '_')) && (alone || cursor.remaining().len() == 1) {
+    let ends_here = cursor.remaining()[first.map_or(0, char::len_utf8)..].starts_with(|c: char| c.is_whitespace());
+    if matches!(first, Some('*' | '_')) && (ends_here || cursor.remaining().len() == 1) {
         cursor.take_while(|c| c == '*' || c == '_');
         return Ok(MatchText::Any);
     }

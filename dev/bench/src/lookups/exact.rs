@@ -40,6 +40,8 @@ pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow:
     Ok(())
 }
 
+/// Measures lookups of existing keys of `K` bytes in random order, in a table with `entries`
+/// entries, for our table, `rte_hash` and the standard `HashMap`. All answers are checked first.
 fn run_lookups<const K: usize>(
     eal: Option<&Eal>,
     chart: &str,
@@ -49,9 +51,9 @@ fn run_lookups<const K: usize>(
 ) -> anyhow::Result<()> {
     let keys: Vec<[u8; K]> = (0..entries as u64).map(numbered_key::<K>).collect();
     let mut rng = fastrand::Rng::with_seed(options.seed);
-    let asked: Vec<usize> = (0..ASKED).map(|_| rng.usize(..entries)).collect();
-    let asked_keys: Vec<[u8; K]> = asked.iter().map(|&at| keys[at]).collect();
-    let asked_words: Vec<u64> = asked_keys.iter().flat_map(words).collect();
+    let key_numbers: Vec<usize> = (0..ASKED).map(|_| rng.usize(..entries)).collect();
+    let sampled_keys: Vec<[u8; K]> = key_numbers.iter().map(|&number| keys[number]).collect();
+    let sampled_words: Vec<u64> = sampled_keys.iter().flat_map(words).collect();
     let table = build_table(&keys);
     eprintln!(
         "{chart} [{}]: {:.1} bytes an entry",
@@ -59,18 +61,18 @@ fn run_lookups<const K: usize>(
         table.memory_bytes() as f64 / entries as f64
     );
     let mut out = vec![null(); ASKED];
-    table.lookup_batch(&asked_words, &mut out);
+    table.lookup_batch(&sampled_words, &mut out);
     ensure!(
-        asked.iter().zip(&out).all(|(&at, &found)| value_of(found) == at as u64 + 1),
+        key_numbers.iter().zip(&out).all(|(&number, &found)| value_of(found) == number as u64 + 1),
         "lookup::exact: a wrong answer"
     );
-    let mut contest = EntrantComparison::new(chart, "entries", format_count(entries), Unit::MillionsPerSecond);
+    let mut comparison = EntrantComparison::new(chart, "entries", format_count(entries), Unit::MillionsPerSecond);
     for batch in BATCHES {
-        let (mut at, table, asked_words) = (0, &table, &asked_words);
+        let (mut position, table, sampled_words) = (0, &table, &sampled_words);
         let mut out = vec![null(); batch];
-        contest.entrant(&format!("terrace, batches of {batch}"), move || {
-            let n = K.div_ceil(8);
-            for keys in next_piece(asked_words, &mut at, STEP * n).chunks(batch * n) {
+        comparison.entrant(&format!("terrace, batches of {batch}"), move || {
+            let key_words = K.div_ceil(8);
+            for keys in next_piece(sampled_words, &mut position, STEP * key_words).chunks(batch * key_words) {
                 table.lookup_batch(keys, &mut out);
                 // The values are read, because rte_hash returns data and not a pointer.
                 std::hint::black_box(out.iter().fold(0, |sum, &found| sum ^ value_of(found)));
@@ -80,29 +82,33 @@ fn run_lookups<const K: usize>(
     }
     if let Some(eal) = eal {
         let mut hash = Hash::<K>::new(eal, entries)?;
-        for (at, key) in keys.iter().enumerate() {
-            hash.add(key, at as u64 + 1, at)?;
+        for (number, key) in keys.iter().enumerate() {
+            hash.add(key, number as u64 + 1, number)?;
         }
         let mut out = vec![0; STEP];
-        for (keys, places) in asked_keys.chunks(STEP).zip(asked.chunks(STEP)) {
+        for (keys, numbers) in sampled_keys.chunks(STEP).zip(key_numbers.chunks(STEP)) {
             hash.lookup(keys, &mut out);
-            ensure!(places.iter().zip(&out).all(|(&at, &found)| found == at as u64 + 1), "rte_hash: a wrong answer");
+            ensure!(
+                numbers.iter().zip(&out).all(|(&number, &found)| found == number as u64 + 1),
+                "rte_hash: a wrong answer"
+            );
         }
-        let (mut at, asked_keys) = (0, &asked_keys);
-        contest.entrant("rte_hash", move || {
-            let hits = hash.lookup(next_piece(asked_keys, &mut at, STEP), &mut out);
+        let (mut position, sampled_keys) = (0, &sampled_keys);
+        comparison.entrant("rte_hash", move || {
+            let hits = hash.lookup(next_piece(sampled_keys, &mut position, STEP), &mut out);
             std::hint::black_box(hits) as u64
         });
     }
     if entries <= 1_000_000 {
-        let map: HashMap<[u8; K], u64> = keys.iter().enumerate().map(|(at, key)| (*key, at as u64 + 1)).collect();
-        let (mut at, asked_keys) = (0, &asked_keys);
-        contest.entrant("std HashMap", move || {
-            let keys = next_piece(asked_keys, &mut at, STEP);
+        let map: HashMap<[u8; K], u64> =
+            keys.iter().enumerate().map(|(number, key)| (*key, number as u64 + 1)).collect();
+        let (mut position, sampled_keys) = (0, &sampled_keys);
+        comparison.entrant("std HashMap", move || {
+            let keys = next_piece(sampled_keys, &mut position, STEP);
             std::hint::black_box(keys.iter().filter(|key| map.contains_key(*key)).count()) as u64
         });
     }
-    report.push(contest.run(options));
+    report.push(comparison.run(options));
     Ok(())
 }
 
@@ -110,22 +116,22 @@ fn run_lookups<const K: usize>(
 /// each table; the cpu tier holds two.
 fn run_bulk(eal: Option<&Eal>, entries: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let keys: Vec<[u8; 8]> = (0..entries as u64).map(numbered_key::<8>).collect();
-    let mut contest = EntrantComparison::new(
+    let mut comparison = EntrantComparison::new(
         "exact, 8-byte keys, inserts in bulk",
         "entries",
         format_count(entries),
         Unit::MillionsPerSecond,
     );
-    contest.entrant("terrace", || std::hint::black_box(build_table(&keys)).len() as u64);
+    comparison.entrant("terrace", || std::hint::black_box(build_table(&keys)).len() as u64);
     if let Some(eal) = eal {
         // Built once before the comparison, to know that it succeeds.
         fill(&mut Hash::new(eal, entries)?, &keys)?;
-        contest.entrant("rte_hash", || {
+        comparison.entrant("rte_hash", || {
             let filled = Hash::new(eal, entries).and_then(|mut hash| fill(&mut hash, &keys));
             if filled.is_ok() { entries as u64 } else { 0 }
         });
     }
-    report.push(contest.run(options));
+    report.push(comparison.run(options));
     Ok(())
 }
 
@@ -135,9 +141,9 @@ fn run_changes(eal: Option<&Eal>, entries: usize, options: &Options, report: &mu
     let keys: Vec<[u8; 8]> = (0..entries as u64).map(numbered_key::<8>).collect();
     let chart = "exact, 8-byte keys, one insert and one delete";
     let mut table = build_table(&keys);
-    let mut contest = EntrantComparison::new(chart, "entries", format_count(entries), Unit::MillionsPerSecond);
+    let mut comparison = EntrantComparison::new(chart, "entries", format_count(entries), Unit::MillionsPerSecond);
     let mut oldest = 0;
-    contest.entrant("terrace", move || {
+    comparison.entrant("terrace", move || {
         for number in oldest..oldest + CHANGES as u64 {
             table.remove(&[u64::from_le_bytes(numbered_key(number))]);
             let key = [u64::from_le_bytes(numbered_key(number + entries as u64))];
@@ -150,7 +156,7 @@ fn run_changes(eal: Option<&Eal>, entries: usize, options: &Options, report: &mu
         let mut hash = Hash::new(eal, entries)?;
         fill(&mut hash, &keys)?;
         let mut oldest = 0;
-        contest.entrant("rte_hash", move || {
+        comparison.entrant("rte_hash", move || {
             for number in oldest..oldest + CHANGES as u64 {
                 hash.delete(&numbered_key(number));
                 if hash.add(&numbered_key(number + entries as u64), number + 1, 0).is_err() {
@@ -161,7 +167,7 @@ fn run_changes(eal: Option<&Eal>, entries: usize, options: &Options, report: &mu
             2 * CHANGES as u64
         });
     }
-    report.push(contest.run(options));
+    report.push(comparison.run(options));
     Ok(())
 }
 

@@ -56,117 +56,120 @@ pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow:
 /// expanded through several levels.
 const FIB6_NODES: usize = 1 << 18;
 
+/// Measures lookups and updates in a table with all IPv4 routes of the data set. Half the lookups
+/// match more bits than the route has. The next hops of both systems are compared first.
 fn run_ipv4(eal: Option<&Eal>, routes: &[(u32, u8)], options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let mut table = LpmTable::new(0, 32, 8);
-    let loaded = Instant::now();
-    for (at, &(address, len)) in routes.iter().enumerate() {
-        table.insert(&[], &[u64::from(address)], u32::from(len), &next_hop(at).to_le_bytes());
+    let load_start = Instant::now();
+    for (number, &(address, len)) in routes.iter().enumerate() {
+        table.insert(&[], &[u64::from(address)], u32::from(len), &next_hop(number).to_le_bytes());
     }
-    note_load("LPM, IPv4", &table, loaded, report);
-    let asked: Vec<u32> = (0..ASKED)
+    note_load("LPM, IPv4", &table, load_start, report);
+    let addresses: Vec<u32> = (0..ASKED)
         .map(|_| {
             let (address, len) = routes[rng.usize(..routes.len())];
             address | rng.u32(..).checked_shr(u32::from(len)).unwrap_or(0)
         })
         .collect();
-    let keys: Vec<u64> = asked.iter().map(|&address| u64::from(address)).collect();
+    let keys: Vec<u64> = addresses.iter().map(|&address| u64::from(address)).collect();
     let mut fib = eal.map(|eal| Fib::new(eal, routes.len(), count_long_tables(routes))).transpose()?;
     if let Some(fib) = &mut fib {
-        for (at, &(address, len)) in routes.iter().enumerate() {
-            fib.add(address, len, next_hop(at), at)?;
+        for (number, &(address, len)) in routes.iter().enumerate() {
+            fib.add(address, len, next_hop(number), number)?;
         }
         let mut out = vec![0; ASKED];
-        fib.lookup(&mut asked.clone(), &mut out);
+        fib.lookup(&mut addresses.clone(), &mut out);
         ensure!(out == look_up_all(&table, &keys), "rte_fib and ours give different next hops");
     }
-    let mut contest = EntrantComparison::new(IPV4, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    let mut comparison = EntrantComparison::new(IPV4, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
     if let Some(fib) = &fib {
-        let (mut at, mut hot, mut out) = (0, vec![0; STEP], vec![0; STEP]);
-        contest.entrant("rte_fib", move || {
-            hot.copy_from_slice(next_piece(&asked, STEP, &mut at));
+        let (mut position, mut step_addresses, mut out) = (0, vec![0; STEP], vec![0; STEP]);
+        comparison.entrant("rte_fib", move || {
+            step_addresses.copy_from_slice(next_piece(&addresses, STEP, &mut position));
             let clock = Clock::start();
-            fib.lookup(&mut hot, &mut out);
+            fib.lookup(&mut step_addresses, &mut out);
             step_result(clock)
         });
     }
-    contest.entrant("terrace", our_entrant(&table, &keys, 1));
-    report.push(contest.run(options));
+    comparison.entrant("terrace", our_entrant(&table, &keys, 1));
+    report.push(comparison.run(options));
 
-    let mut contest =
+    let mut comparison =
         EntrantComparison::new("updates of routes, IPv4", "routes", routes.len().to_string(), Unit::MillionsPerSecond);
     if let Some(mut fib) = fib {
         let mut rng = rng.clone();
-        contest.entrant("rte_fib", move || {
+        comparison.entrant("rte_fib", move || {
             for _ in 0..UPDATES {
-                let at = rng.usize(..routes.len());
-                let (address, len) = routes[at];
-                let there = fib.delete(address, len) && fib.add(address, len, next_hop(at), at).is_ok();
-                std::hint::black_box(there);
+                let number = rng.usize(..routes.len());
+                let (address, len) = routes[number];
+                let was_there = fib.delete(address, len) && fib.add(address, len, next_hop(number), number).is_ok();
+                std::hint::black_box(was_there);
             }
             2 * UPDATES as u64
         });
     }
-    contest.entrant("terrace", || {
+    comparison.entrant("terrace", || {
         for _ in 0..UPDATES {
-            let at = rng.usize(..routes.len());
-            let (address, len) = (u64::from(routes[at].0), u32::from(routes[at].1));
+            let number = rng.usize(..routes.len());
+            let (address, len) = (u64::from(routes[number].0), u32::from(routes[number].1));
             table.remove(&[], &[address], len);
-            table.insert(&[], &[address], len, &next_hop(at).to_le_bytes());
+            table.insert(&[], &[address], len, &next_hop(number).to_le_bytes());
         }
         2 * UPDATES as u64
     });
-    report.push(contest.run(options));
+    report.push(comparison.run(options));
     Ok(())
 }
 
+/// Measures lookups in a table with all IPv6 routes of the data set.
 fn run_ipv6(eal: Option<&Eal>, routes: &[(u128, u8)], options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let mut table = LpmTable::new(0, 128, 8);
-    let loaded = Instant::now();
-    for (at, &(address, len)) in routes.iter().enumerate() {
-        table.insert(&[], &words(address), u32::from(len), &next_hop(at).to_le_bytes());
+    let load_start = Instant::now();
+    for (number, &(address, len)) in routes.iter().enumerate() {
+        table.insert(&[], &words(address), u32::from(len), &next_hop(number).to_le_bytes());
     }
-    note_load("LPM, IPv6", &table, loaded, report);
-    let asked: Vec<u128> = (0..ASKED)
+    note_load("LPM, IPv6", &table, load_start, report);
+    let addresses: Vec<u128> = (0..ASKED)
         .map(|_| {
             let (address, len) = routes[rng.usize(..routes.len())];
             address | rng.u128(..).checked_shr(u32::from(len)).unwrap_or(0)
         })
         .collect();
-    let keys: Vec<u64> = asked.iter().flat_map(|&address| words(address)).collect();
-    let asked: Vec<[u8; 16]> = asked.iter().map(|address| address.to_be_bytes()).collect();
+    let keys: Vec<u64> = addresses.iter().flat_map(|&address| words(address)).collect();
+    let addresses: Vec<[u8; 16]> = addresses.iter().map(|address| address.to_be_bytes()).collect();
     let fib = match eal.map(|eal| Fib6::new(eal, routes.len(), FIB6_NODES)).transpose()? {
         Some(mut fib) => {
-            for (at, &(address, len)) in routes.iter().enumerate() {
-                fib.add(&address.to_be_bytes(), len, next_hop(at), at)?;
+            for (number, &(address, len)) in routes.iter().enumerate() {
+                fib.add(&address.to_be_bytes(), len, next_hop(number), number)?;
             }
             let mut out = vec![0; ASKED];
-            fib.lookup(&mut asked.clone(), &mut out);
+            fib.lookup(&mut addresses.clone(), &mut out);
             ensure!(out == look_up_all(&table, &keys), "rte_fib6 and ours give different next hops");
             Some(fib)
         }
         None => None,
     };
-    let mut contest = EntrantComparison::new(IPV6, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
+    let mut comparison = EntrantComparison::new(IPV6, "routes", routes.len().to_string(), Unit::MillionsPerSecond);
     if let Some(fib) = &fib {
-        let (mut at, mut hot, mut out) = (0, vec![[0; 16]; STEP], vec![0; STEP]);
-        contest.entrant("rte_fib6", move || {
-            hot.copy_from_slice(next_piece(&asked, STEP, &mut at));
+        let (mut position, mut step_addresses, mut out) = (0, vec![[0; 16]; STEP], vec![0; STEP]);
+        comparison.entrant("rte_fib6", move || {
+            step_addresses.copy_from_slice(next_piece(&addresses, STEP, &mut position));
             let clock = Clock::start();
-            fib.lookup(&mut hot, &mut out);
+            fib.lookup(&mut step_addresses, &mut out);
             step_result(clock)
         });
     }
-    contest.entrant("terrace", our_entrant(&table, &keys, 2));
-    report.push(contest.run(options));
+    comparison.entrant("terrace", our_entrant(&table, &keys, 2));
+    report.push(comparison.run(options));
     Ok(())
 }
 
 /// Measures routes of tenants: a million of one, or four of each. The value is a scope and a next
 /// hop, five bytes, distinct for each route.
 fn run_tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    let each = if vnis == 1 { 1_000_000 } else { 4 };
+    let per_vni = if vnis == 1 { 1_000_000 } else { 4 };
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let route = |vni: u64, index: usize, rng: &mut fastrand::Rng| {
         let len = [24, 16, 24, 20][index % 4];
@@ -174,13 +177,13 @@ fn run_tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::R
         (vni, net & u32::MAX << (32 - len), len)
     };
     let routes: Vec<(u64, u32, u32)> =
-        (0..vnis * each).map(|at| route((at / each) as u64 + 1, at % each, &mut rng)).collect();
+        (0..vnis * per_vni).map(|number| route((number / per_vni) as u64 + 1, number % per_vni, &mut rng)).collect();
     let mut table = LpmTable::new(24, 32, 5);
-    let loaded = Instant::now();
-    for (at, &(vni, net, len)) in routes.iter().enumerate() {
-        table.insert(&[vni], &[u64::from(net)], len, &tenant_value(at));
+    let load_start = Instant::now();
+    for (number, &(vni, net, len)) in routes.iter().enumerate() {
+        table.insert(&[vni], &[u64::from(net)], len, &tenant_value(number));
     }
-    note_load(&format!("LPM, {} VNIs", format_count(vnis)), &table, loaded, report);
+    note_load(&format!("LPM, {} VNIs", format_count(vnis)), &table, load_start, report);
     let key = |rng: &mut fastrand::Rng| {
         let (vni, net, len) = routes[rng.usize(..routes.len())];
         [vni, u64::from(net | rng.u32(..).checked_shr(len).unwrap_or(0))]
@@ -189,22 +192,22 @@ fn run_tenants(vnis: usize, options: &Options, report: &mut Report) -> anyhow::R
     let mut out = vec![std::ptr::null(); ASKED];
     table.lookup_batch(&keys, &mut out);
     ensure!(out.iter().all(|value| !value.is_null()), "a lookup under a VNI misses");
-    let mut contest = EntrantComparison::new("lpm under a VNI", "VNIs", format_count(vnis), Unit::MillionsPerSecond);
-    contest.entrant("terrace", our_entrant(&table, &keys, 2));
-    report.push(contest.run(options));
+    let mut comparison = EntrantComparison::new("lpm under a VNI", "VNIs", format_count(vnis), Unit::MillionsPerSecond);
+    comparison.entrant("terrace", our_entrant(&table, &keys, 2));
+    report.push(comparison.run(options));
 
-    let mut contest =
+    let mut comparison =
         EntrantComparison::new("updates of routes under a VNI", "VNIs", format_count(vnis), Unit::MillionsPerSecond);
-    contest.entrant("terrace", || {
+    comparison.entrant("terrace", || {
         for _ in 0..UPDATES {
-            let at = rng.usize(..routes.len());
-            let (vni, net, len) = routes[at];
+            let number = rng.usize(..routes.len());
+            let (vni, net, len) = routes[number];
             table.remove(&[vni], &[u64::from(net)], len);
-            table.insert(&[vni], &[u64::from(net)], len, &tenant_value(at));
+            table.insert(&[vni], &[u64::from(net)], len, &tenant_value(number));
         }
         2 * UPDATES as u64
     });
-    report.push(contest.run(options));
+    report.push(comparison.run(options));
     Ok(())
 }
 

@@ -70,6 +70,8 @@ pub fn run(eal: Option<&Eal>, options: &Options, report: &mut Report) -> anyhow:
     run_cloud(options, report)
 }
 
+/// Measures lookups in a ClassBench rule set with several traces of headers, compared with
+/// `rte_acl`. A sample of the results is checked against a linear search.
 fn classbench(
     eal: Option<&Eal>,
     set: &str,
@@ -98,22 +100,22 @@ fn classbench(
         let keys: Vec<u64> = headers.iter().flat_map(|h| header_key(h).into_iter().take(2)).collect();
         let found = classify(&table, &keys, 2);
         for (header, found) in headers.iter().zip(&found).step_by(64) {
-            let first = rules.iter().position(|rule| rule_matches(rule, header)).map_or(0, |at| at as u32 + 1);
+            let first = rules.iter().position(|rule| rule_matches(rule, header)).map_or(0, |index| index as u32 + 1);
             ensure!(*found == first, "lookup::ternary: {header:?} hits rule {first} of {set}, not {found}");
         }
-        let mut contest = EntrantComparison::new(&chart(trace), "rules", set, Unit::MillionsPerSecond);
-        contest.entrant("terrace", || classify_batches(&table, &keys, 2));
+        let mut comparison = EntrantComparison::new(&chart(trace), "rules", set, Unit::MillionsPerSecond);
+        comparison.entrant("terrace", || classify_batches(&table, &keys, 2));
         let acl_keys: Vec<AclKey> = headers.iter().map(acl_key).collect();
         if let Some(acl) = &acl {
             let mut out = vec![0; HEADERS];
             acl.classify(&acl_keys, &mut out)?;
             ensure!(out == found, "rte_acl and lookup::ternary differ on {set}");
-            contest.entrant("rte_acl", move || match acl.classify(&acl_keys, &mut out) {
+            comparison.entrant("rte_acl", move || match acl.classify(&acl_keys, &mut out) {
                 Ok(()) => HEADERS as u64,
                 Err(_) => 0,
             });
         }
-        report.push(contest.run(options));
+        report.push(comparison.run(options));
     }
     Ok(())
 }
@@ -122,11 +124,11 @@ fn classbench(
 /// them.
 fn run_cloud(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let mut rng = fastrand::Rng::with_seed(options.seed);
-    let networks = if options.quick { 500 } else { NETWORKS.0 };
-    let numbers: Vec<u32> = (0..networks).map(|_| rng.u32(..1 << 24)).collect();
+    let network_count = if options.quick { 500 } else { NETWORKS.0 };
+    let network_numbers: Vec<u32> = (0..network_count).map(|_| rng.u32(..1 << 24)).collect();
     let mut rules: Vec<(u32, Rule)> = Vec::new();
-    for &number in &numbers {
-        rules.extend((0..NETWORKS.1).map(|at| (number, cloud_rule(at, &mut rng))));
+    for &number in &network_numbers {
+        rules.extend((0..NETWORKS.1).map(|index| (number, cloud_rule(index, &mut rng))));
     }
     let mut seen = HashSet::new();
     rules.retain(|(number, rule)| seen.insert((*number, packed_rule(rule))));
@@ -150,29 +152,29 @@ fn run_cloud(options: &Options, report: &mut Report) -> anyhow::Result<()> {
         .collect();
     let found = classify(&table, &keys, 3);
     for (header, found) in headers.iter().zip(&found).step_by(512) {
-        let hit = |(network, rule): &(u32, Rule)| *network == header.network && rule_matches(rule, header);
-        let first = rules.iter().position(hit).map_or(0, |at| at as u32 + 1);
+        let is_hit = |(network, rule): &(u32, Rule)| *network == header.network && rule_matches(rule, header);
+        let first = rules.iter().position(is_hit).map_or(0, |index| index as u32 + 1);
         ensure!(*found == first, "lookup::ternary: {header:?} hits rule {first}, not {found}");
     }
-    let x = format!("{} networks of {}", networks, NETWORKS.1);
-    let mut contest = EntrantComparison::new("ternary, a cloud's rules", "rules", x, Unit::MillionsPerSecond);
-    contest.entrant("terrace", || classify_batches(&table, &keys, 3));
-    report.push(contest.run(options));
+    let x = format!("{} networks of {}", network_count, NETWORKS.1);
+    let mut comparison = EntrantComparison::new("ternary, a cloud's rules", "rules", x, Unit::MillionsPerSecond);
+    comparison.entrant("terrace", || classify_batches(&table, &keys, 3));
+    report.push(comparison.run(options));
     Ok(())
 }
 
 /// Returns a security group's rule: one side is a subnet of the network, the other a host, a subnet
 /// or any address. The last rule denies everything else.
-fn cloud_rule(at: usize, rng: &mut fastrand::Rng) -> Rule {
-    let mut side = |lens: &[u8]| {
+fn cloud_rule(index: usize, rng: &mut fastrand::Rng) -> Rule {
+    let mut random_side = |lens: &[u8]| {
         let len = lens[rng.usize(..lens.len())];
         let address = 0x0a00_0000 | rng.u32(..1 << 16);
         (address & u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0), len)
     };
-    let (source, destination) = (side(&[0, 0, 8, 16, 24, 32]), side(&[16, 24, 24, 28, 32]));
+    let (source, destination) = (random_side(&[0, 0, 8, 16, 24, 32]), random_side(&[16, 24, 24, 28, 32]));
     let port = [22, 53, 80, 443, 3306, 8080][rng.usize(..6)];
     let ports = [(port, port), (port, port), (port, port + 10), (1024, 65_535), (0, 65_535)][rng.usize(..5)];
-    match at + 1 == NETWORKS.1 {
+    match index + 1 == NETWORKS.1 {
         true => Rule {
             source: (0, 0),
             destination: (0, 0),
@@ -215,20 +217,20 @@ fn load_rules(
 fn run_changes(table: &mut TernaryTable, rules: &[Rule], rng: &mut fastrand::Rng, set: &str, report: &mut Report) {
     let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
     for _ in 0..20_000 {
-        let at = rng.usize(..rules.len());
+        let index = rng.usize(..rules.len());
         let (key, priority, value) =
-            (packed_rule(&rules[at]), (rules.len() - at) as i32, (at as u64 + 1).to_le_bytes());
+            (packed_rule(&rules[index]), (rules.len() - index) as i32, (index as u64 + 1).to_le_bytes());
         let start = Instant::now();
         table.remove(&key, priority);
         deletes.push(start.elapsed().as_secs_f64() * 1e6);
         let start = Instant::now();
-        table.insert(&key, priority, at as u64, &value);
+        table.insert(&key, priority, index as u64, &value);
         inserts.push(start.elapsed().as_secs_f64() * 1e6);
     }
     for (name, times) in [("delete", &mut deletes), ("insert", &mut inserts)] {
         times.sort_by(f64::total_cmp);
-        for (quantile, part) in [("median", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
-            report.fact(CHANGES, &change(set, name, quantile), at(times, part), "us");
+        for (quantile, fraction) in [("median", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
+            report.fact(CHANGES, &change(set, name, quantile), at(times, fraction), "us");
         }
     }
 }

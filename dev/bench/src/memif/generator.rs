@@ -34,50 +34,51 @@ pub(super) fn run(socket: &str, rate: f64, seconds: f64) -> anyhow::Result<()> {
     wait_until_connected(&mut *port)?;
     let mut traffic = Traffic::new(machine::monotonic() + WARM_UP.as_nanos() as u64)?;
     let never_stopped = machine::set_realtime_priority();
-    let mut found = GeneratorResult { never_stopped, ..GeneratorResult::default() };
+    let mut result = GeneratorResult { never_stopped, ..GeneratorResult::default() };
     let (start, mut batch) = (Instant::now(), Batch::new());
     let end = start + WARM_UP + Duration::from_secs_f64(seconds);
-    let (mut now, mut quiet, mut paused) = (start, start, Duration::ZERO);
-    let (mut offered, mut measuring) = (0, None);
-    while now < end || now - quiet < QUIET {
+    let (mut now, mut last_receive, mut paused) = (start, start, Duration::ZERO);
+    let (mut offered, mut window_start) = (0, None);
+    while now < end || now - last_receive < QUIET {
         // Packets that were not sent during a pause, or for lack of space, are not sent later,
         // because that would change the load.
-        let (due, so_far) = match rate > 0.0 {
+        let (due, sent) = match rate > 0.0 {
             true => (((now - start - paused).as_secs_f64() * rate) as u64, offered),
-            false => (found.back + UNDER_WAY, found.sent),
+            false => (result.back + UNDER_WAY, result.sent),
         };
-        if now < end && due >= so_far + BURST as u64 {
+        if now < end && due >= sent + BURST as u64 {
             offered += BURST as u64;
-            found.sent += traffic.send(&mut *port)?;
+            result.sent += traffic.send(&mut *port)?;
         }
         batch.clear();
         if port.receive(PortId(1), &mut batch)? > 0 {
-            quiet = now;
-            traffic.check_packets(&batch, now, &mut found);
+            last_receive = now;
+            traffic.check_packets(&batch, now, &mut result);
         }
-        let round = now.elapsed();
-        now += round;
-        if round >= PAUSE {
-            paused += round;
+        let round_time = now.elapsed();
+        // The time of this turn of the loop; a long one means that the core was taken away.
+        now += round_time;
+        if round_time >= PAUSE {
+            paused += round_time;
             traffic.paused_until = machine::monotonic();
-            if measuring.is_some() && now < end {
-                found.pauses += 1;
-                found.paused += round.as_secs_f64();
-                found.longest_pause = found.longest_pause.max(round.as_secs_f64());
+            if window_start.is_some() && now < end {
+                result.pauses += 1;
+                result.paused += round_time.as_secs_f64();
+                result.longest_pause = result.longest_pause.max(round_time.as_secs_f64());
             }
         }
-        if measuring.is_none() && now - start >= WARM_UP {
-            measuring = Some((found.back, machine::waiting_time()));
+        if window_start.is_none() && now - start >= WARM_UP {
+            window_start = Some((result.back, machine::waiting_time()));
         }
-        if let (Some((back, waited)), true) = (measuring, now >= end && found.rate == 0.0) {
-            found.rate = (found.back - back) as f64 / (now - start - WARM_UP).as_secs_f64();
-            found.kept_waiting = (machine::waiting_time() - waited).as_secs_f64();
+        if let (Some((back, waited)), true) = (window_start, now >= end && result.rate == 0.0) {
+            result.rate = (result.back - back) as f64 / (now - start - WARM_UP).as_secs_f64();
+            result.kept_waiting = (machine::waiting_time() - waited).as_secs_f64();
         }
     }
-    found.not_sent = port.counters().drops.total().packets;
-    found.all = traffic.all.summary();
-    found.timed = traffic.timed.summary();
-    println!("{}", serde_json::to_string(&found)?);
+    result.not_sent = port.counters().drops.total().packets;
+    result.all = traffic.all.summary();
+    result.timed = traffic.timed.summary();
+    println!("{}", serde_json::to_string(&result)?);
     Ok(())
 }
 
@@ -126,30 +127,30 @@ impl Traffic {
 
     /// Counts the packets that came back in the round that started at `round`, and checks that each
     /// is sent to its VM's server.
-    fn check_packets(&mut self, batch: &Batch, round: Instant, found: &mut GeneratorResult) {
+    fn check_packets(&mut self, batch: &Batch, round: Instant, result: &mut GeneratorResult) {
         let now = machine::monotonic();
         if round.elapsed() >= PAUSE {
             self.paused_until = now;
         }
         for packet in batch.packets() {
             let bytes = packet.bytes();
-            found.back += 1;
+            result.back += 1;
             let (Some(server), Some(number), Some(stamp)) =
                 (bytes.get(30..34), bytes.get(68..70), bytes.get(STAMP..).and_then(<[u8]>::first_chunk::<8>))
             else {
-                found.wrong += 1;
+                result.wrong += 1;
                 continue;
             };
             let number = usize::from(u16::from_be_bytes([number[0], number[1]]));
             if self.servers.get(number).is_none_or(|right| right != server) {
-                found.wrong += 1;
+                result.wrong += 1;
             }
-            let left = u64::from_be_bytes(*stamp);
-            let took = now.saturating_sub(left);
-            if left >= self.from {
-                self.all.add(took);
-                if left > self.paused_until {
-                    self.timed.add(took);
+            let sent_ns = u64::from_be_bytes(*stamp);
+            let latency_ns = now.saturating_sub(sent_ns);
+            if sent_ns >= self.from {
+                self.all.add(latency_ns);
+                if sent_ns > self.paused_until {
+                    self.timed.add(latency_ns);
                 }
             }
         }

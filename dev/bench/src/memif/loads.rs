@@ -49,27 +49,29 @@ impl LoadResults {
 /// affected it. A packet that was in flight during a pause of the generator may have waited for the
 /// generator, so it is included only in "all packets".
 pub(super) fn latencies(half: &LoadResults, report: &mut Report) {
-    type Which = fn(&WindowResult) -> &LatencySummary;
-    let all: [(&str, Which); 3] = [
-        ("in the gateway", |(_, done)| &done.inside),
-        ("there and back", |(found, _)| &found.timed),
-        ("all packets, there and back", |(found, _)| &found.all),
+    type PickLatency = fn(&WindowResult) -> &LatencySummary;
+    let latencies: [(&str, PickLatency); 3] = [
+        ("in the gateway", |(_, gateway)| &gateway.inside),
+        ("there and back", |(generator, _)| &generator.timed),
+        ("all packets, there and back", |(generator, _)| &generator.all),
     ];
-    for (which, times) in all {
-        for (index, name) in ["p50", "p99", "p99.9"].into_iter().enumerate() {
-            half.report_windows(&format!("{which}, {name}"), "us", report, |window| {
-                times(window).percentiles[index] / 1e3
+    for (name, latency) in latencies {
+        for (index, percentile) in ["p50", "p99", "p99.9"].into_iter().enumerate() {
+            half.report_windows(&format!("{percentile}, {percentile}"), "us", report, |window| {
+                latency(window).percentiles[index] / 1e3
             });
         }
-        half.report_windows(&format!("{which}, the longest"), "us", report, |window| times(window).longest / 1e3);
-        half.sum(&format!("{which}, packets timed"), "packets", report, |window| times(window).samples as f64);
+        half.report_windows(&format!("{name}, the longest"), "us", report, |window| latency(window).longest / 1e3);
+        half.sum(&format!("{name}, packets timed"), "packets", report, |window| latency(window).samples as f64);
     }
-    half.sum("pauses of the generator of 20 us or more", "pauses", report, |(found, _)| found.pauses as f64);
-    half.sum("pauses of the generator, all together", "ms", report, |(found, _)| found.paused * 1e3);
-    half.report_windows("pauses of the generator, the longest", "us", report, |(found, _)| found.longest_pause * 1e6);
-    half.sum("other processes on the generator's core", "ms", report, |(found, _)| found.kept_waiting * 1e3);
-    half.sum("other processes on the gateway's core", "ms", report, |(_, done)| done.kept_waiting * 1e3);
-    if half.windows.iter().any(|(found, _)| !found.never_stopped) {
+    half.sum("pauses of the generator of 20 us or more", "pauses", report, |(generator, _)| generator.pauses as f64);
+    half.sum("pauses of the generator, all together", "ms", report, |(generator, _)| generator.paused * 1e3);
+    half.report_windows("pauses of the generator, the longest", "us", report, |(generator, _)| {
+        generator.longest_pause * 1e6
+    });
+    half.sum("other processes on the generator's core", "ms", report, |(generator, _)| generator.kept_waiting * 1e3);
+    half.sum("other processes on the gateway's core", "ms", report, |(_, gateway)| gateway.kept_waiting * 1e3);
+    if half.windows.iter().any(|(generator, _)| !generator.never_stopped) {
         report.note("memif: no real-time priority (not root?): times contain those of other processes");
     }
 }

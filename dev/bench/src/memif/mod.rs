@@ -103,19 +103,19 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
     let mut stolen = Duration::ZERO;
     for _ in 0..WINDOWS {
         let rate = full.run(programs, core, 0.0, seconds)?;
-        let before = machine::stolen_time(&cores(core));
+        let stolen_before = machine::stolen_time(&cores(core));
         half.run(programs, core, rate / 2.0, seconds)?;
-        stolen += machine::stolen_time(&cores(core)).saturating_sub(before);
+        stolen += machine::stolen_time(&cores(core)).saturating_sub(stolen_before);
     }
     for load in [&full, &half] {
-        load.report_windows("", "Mpps", report, |(found, _)| found.rate / 1e6);
+        load.report_windows("", "Mpps", report, |(generator, _)| generator.rate / 1e6);
         report_account(load, report);
     }
     let pauses = floor::Pauses::record_on(core, Duration::from_secs_f64(seconds));
     report.fact(GROUP, "the gateway's core alone, pauses a second", pauses.rate(), "pauses/s");
     report.fact(GROUP, "the gateway's core alone, wait because of them, p99.9", pauses.wait(0.999) * 1e6, "us");
     ensure!(
-        half.windows.iter().all(|(found, _)| found.timed.samples > 0),
+        half.windows.iter().all(|(generator, _)| generator.timed.samples > 0),
         "memif: the generator was stopped all the time"
     );
     latencies(&half, report);
@@ -124,31 +124,32 @@ pub fn run(programs: &Path, core: usize, options: &Options, report: &mut Report)
     Ok(())
 }
 
-/// Starts both processes and waits for both.
+/// Starts both processes, each on a core of its own, and waits for both. Returns their results.
+/// `rate` is in packets per second; 0 sends as fast as packets come back.
 fn run_both(programs: &Path, core: usize, rate: f64, seconds: f64) -> anyhow::Result<(GeneratorResult, GatewayResult)> {
     let socket = std::env::temp_dir().join(format!("terrace-bench-{}.sock", std::process::id()));
     let _removed = ResourceGuard::new(ExternalResource::Path(socket.clone()));
-    let [of_gateway, of_generator] = cores(core);
-    let start = |role: &str, core: usize, more: &[String]| -> anyhow::Result<Process> {
+    let [gateway_core, generator_core] = cores(core);
+    let start = |role: &str, core: usize, arguments: &[String]| -> anyhow::Result<Process> {
         let mut command = Command::new("taskset");
         command.args(["-c", &core.to_string()]).arg(std::env::current_exe()?);
-        command.arg(role).arg(&socket).args(more);
+        command.arg(role).arg(&socket).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         Ok(Process::start(&mut command)?)
     };
-    let mut gateway = start("memif-gateway", of_gateway, &[programs.display().to_string()])?;
+    let mut gateway = start("memif-gateway", gateway_core, &[programs.display().to_string()])?;
     // The gateway listens, and waits without using its core, because the thread that accepts needs
     // the core too.
-    let patience = Instant::now();
-    while !socket.exists() && gateway.exit_status()?.is_none() && patience.elapsed() < Duration::from_secs(20) {
+    let wait_start = Instant::now();
+    while !socket.exists() && gateway.exit_status()?.is_none() && wait_start.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let generator = start("memif-generator", of_generator, &[rate.to_string(), seconds.to_string()])?;
-    let found = wait_for_result(generator, Duration::from_secs_f64(seconds + 40.0)).context("the generator");
+    let generator = start("memif-generator", generator_core, &[rate.to_string(), seconds.to_string()])?;
+    let generator_result = wait_for_result(generator, Duration::from_secs_f64(seconds + 40.0)).context("the generator");
     // The end of its standard input makes the gateway print its results.
     drop(gateway.child.stdin.take());
-    let done = wait_for_result(gateway, Duration::from_secs(20)).context("the gateway");
-    Ok((serde_json::from_str(&found?)?, serde_json::from_str(&done?)?))
+    let gateway_result = wait_for_result(gateway, Duration::from_secs(20)).context("the gateway");
+    Ok((serde_json::from_str(&generator_result?)?, serde_json::from_str(&gateway_result?)?))
 }
 
 /// Waits for a child to end, for a limited time, and returns the last line of its output.
@@ -212,19 +213,19 @@ fn run_gateway(socket: &str, programs: &Path) -> anyhow::Result<()> {
         if machine::input_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     machine::set_realtime_priority();
-    let before = machine::waiting_time();
+    let waited_before = machine::waiting_time();
     let report = runner.run(&mut engine, &AtomicBool::new(false), &mut on_tick)?;
     let (_, port) = report.ports.get(&PortId(PORT)).context("its port")?;
     let received = port.received.packets;
     let lost = port.drops.total().packets;
-    let done = GatewayResult {
+    let result = GatewayResult {
         received,
         sent: port.sent.packets,
         dropped: received - received.min(port.sent.packets + lost),
         lost_at_port: lost,
         inside: times.lock().summary(),
-        kept_waiting: (machine::waiting_time() - before).as_secs_f64(),
+        kept_waiting: (machine::waiting_time() - waited_before).as_secs_f64(),
     };
-    println!("{}", serde_json::to_string(&done)?);
+    println!("{}", serde_json::to_string(&result)?);
     Ok(())
 }

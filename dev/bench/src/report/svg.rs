@@ -34,8 +34,8 @@ pub fn chart(name: &str, outcomes: &[&ComparisonResult]) -> String {
         escape_xml(name)
     );
     append_grid(&mut svg, step, top, outcomes);
-    for (at, outcome) in outcomes.iter().enumerate() {
-        append_group(&mut svg, at, outcomes.len(), outcome, &entrants, top);
+    for (index, outcome) in outcomes.iter().enumerate() {
+        append_group(&mut svg, index, outcomes.len(), outcome, &entrants, top);
     }
     append_legend(&mut svg, &entrants);
     svg.push_str("</svg>\n");
@@ -54,6 +54,7 @@ fn grid_step(highest: f64) -> f64 {
     candidates.into_iter().find(|step| highest / step <= 8.0).unwrap_or(10.0 * power)
 }
 
+/// Draws the horizontal lines of the grid with their values, and the names of both axes.
 fn append_grid(svg: &mut String, step: f64, top: f64, outcomes: &[&ComparisonResult]) {
     let lines = (top / step).round() as usize;
     let right = WIDTH - RIGHT;
@@ -77,26 +78,35 @@ fn append_grid(svg: &mut String, step: f64, top: f64, outcomes: &[&ComparisonRes
     }
 }
 
-fn append_group(svg: &mut String, at: usize, groups: usize, outcome: &ComparisonResult, entrants: &[&str], top: f64) {
+/// Draws the bars of one point of the axis, group `index` of `groups`: the median, with a line from
+/// the smallest to the largest value. Labels are left out if bars are narrow.
+fn append_group(
+    svg: &mut String,
+    index: usize,
+    groups: usize,
+    outcome: &ComparisonResult,
+    entrants: &[&str],
+    top: f64,
+) {
     let space = (WIDTH - LEFT - RIGHT) / groups as f64;
-    let bar = (space * 0.8 / entrants.len().max(1) as f64).min(48.0);
-    let start = LEFT + space * at as f64 + (space - bar * entrants.len() as f64) / 2.0;
+    let bar_width = (space * 0.8 / entrants.len().max(1) as f64).min(48.0);
+    let start = LEFT + space * index as f64 + (space - bar_width * entrants.len() as f64) / 2.0;
     for entry in &outcome.entries {
-        let place = entrants.iter().position(|name| *name == entry.name).unwrap_or(0);
-        let x = start + bar * place as f64;
+        let entrant_index = entrants.iter().position(|name| *name == entry.name).unwrap_or(0);
+        let x = start + bar_width * entrant_index as f64;
         let (median, low, high) = (y(entry.median(), top), y(entry.min(), top), y(entry.max(), top));
-        let (height, middle) = (HEIGHT - BOTTOM - median, x + bar * 0.45);
-        let colour = COLOURS[place % COLOURS.len()];
+        let (height, middle) = (HEIGHT - BOTTOM - median, x + bar_width * 0.45);
+        let colour = COLOURS[entrant_index % COLOURS.len()];
         let _ = writeln!(
             svg,
             r##"<rect x="{x:.1}" y="{median:.1}" width="{:.1}" height="{height:.1}" fill="{colour}"><title>{} {}: {:.2}</title></rect>
 <line x1="{middle:.1}" y1="{high:.1}" x2="{middle:.1}" y2="{low:.1}" stroke="#000000"/>"##,
-            bar * 0.9,
+            bar_width * 0.9,
             escape_xml(&entry.name),
             escape_xml(&outcome.x),
             entry.median()
         );
-        if bar >= 16.0 {
+        if bar_width >= 16.0 {
             let label =
                 if entry.median() < 10.0 { format!("{:.1}", entry.median()) } else { format!("{:.0}", entry.median()) };
             let _ = writeln!(
@@ -109,7 +119,7 @@ fn append_group(svg: &mut String, at: usize, groups: usize, outcome: &Comparison
     let _ = writeln!(
         svg,
         r##"<text x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"##,
-        LEFT + space * (at as f64 + 0.5),
+        LEFT + space * (index as f64 + 0.5),
         HEIGHT - BOTTOM + 18.0,
         escape_xml(&outcome.x)
     );

@@ -77,35 +77,35 @@ fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 
 /// Judges our lookups against DPDK's, in the charts of `lookups`.
 fn lookup_targets(report: &Report) -> Vec<PerfTarget> {
-    let against = |chart: &str, x: &str, peer: &str, wanted: f64| {
-        let found = ratio(best_of_ours(report, chart, x), report.median(chart, x, peer));
-        PerfTarget::at_least(&format!("{chart}, {x}: terrace / {peer}"), wanted, found)
+    let lookup_target = |chart: &str, x: &str, peer: &str, wanted: f64| {
+        let measured = ratio(best_of_ours(report, chart, x), report.median(chart, x, peer));
+        PerfTarget::at_least(&format!("{chart}, {x}: terrace / {peer}"), wanted, measured)
     };
-    let mut bars = Vec::new();
+    let mut targets = Vec::new();
     for chart in ["exact, 8-byte keys", "exact, 20-byte keys"] {
         for x in ["1M", "16M"] {
-            bars.push(against(chart, x, "rte_hash", 1.3));
+            targets.push(lookup_target(chart, x, "rte_hash", 1.3));
         }
     }
     // The x value in a chart of routes is the number of routes in the data set.
     for (chart, peer, wanted) in [(lpm::IPV4, "rte_fib", 0.9), (lpm::IPV6, "rte_fib6", 1.5)] {
         let x = report.outcomes.iter().find(|o| o.chart == chart).map_or("all routes", |o| &o.x);
-        bars.push(against(chart, x, peer, wanted));
+        targets.push(lookup_target(chart, x, peer, wanted));
     }
     for set in ternary::SETS {
         for trace in ternary::TRACES {
-            bars.push(against(&ternary::chart(trace), set, "rte_acl", 0.8));
+            targets.push(lookup_target(&ternary::chart(trace), set, "rte_acl", 0.8));
         }
         let p99 = |change| report.value(ternary::CHANGES, &ternary::change(set, change, "p99"));
         let slower = p99("insert").zip(p99("delete")).map(|(insert, delete)| insert.max(delete));
-        bars.push(PerfTarget::at_most(&format!("ternary, {set}: p99 of a change, us"), 50.0, slower));
+        targets.push(PerfTarget::at_most(&format!("ternary, {set}: p99 of a change, us"), 50.0, slower));
     }
     let bulk = best_of_ours(report, "exact, 8-byte keys, inserts in bulk", "1M");
-    bars.push(PerfTarget::at_least("exact table alone, 1M: inserts in bulk, M/s", 2.0, bulk));
+    targets.push(PerfTarget::at_least("exact table alone, 1M: inserts in bulk, M/s", 2.0, bulk));
     let single = best_of_ours(report, "exact, 8-byte keys, one insert and one delete", "1M");
-    bars.push(PerfTarget::at_least("exact table alone, 1M: inserts and deletes one at a time, M/s", 0.3, single));
-    bars.extend(update_targets(report));
-    bars
+    targets.push(PerfTarget::at_least("exact table alone, 1M: inserts and deletes one at a time, M/s", 0.3, single));
+    targets.extend(update_targets(report));
+    targets
 }
 
 /// Judges the rates of insertions and deletions while another core looks up.
@@ -130,6 +130,7 @@ fn uniform_chart(layout: TenantLayout) -> String {
     forward::chart(layout, FlowDistribution::Uniform)
 }
 
+/// Judges the overlay with many tenants against the machine's limit, XDP, and a smaller workload.
 fn many_tenant_targets(report: &Report) -> Vec<PerfTarget> {
     let chart = uniform_chart(TenantLayout::ManyTenants);
     let rate = |x: &str, entrant: &str| report.median(&chart, x, entrant);

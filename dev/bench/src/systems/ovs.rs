@@ -76,6 +76,8 @@ impl Ovs {
         }
     }
 
+    /// Starts the database server and the switch in a network namespace of their own, with the
+    /// switch's worker on `core`, and creates the bridges.
     fn set_up(&mut self, core: usize) -> anyhow::Result<()> {
         let database = self.folder.join("conf.db");
         run_to_end(
@@ -141,9 +143,9 @@ impl Ovs {
         for tenant in 0..world.tenants() {
             for route in world.routes_of(tenant) {
                 let (vni, prefix) = (Workload::vni(tenant), Ipv4Addr::from(route.prefix));
-                let to = Workload::vni(route.peer.unwrap_or(tenant));
+                let target_vni = Workload::vni(route.peer.unwrap_or(tenant));
                 let len = route.len;
-                let action = format!("dec_ttl,set_field:{to}->tun_id,goto_table:1");
+                let action = format!("dec_ttl,set_field:{target_vni}->tun_id,goto_table:1");
                 writeln!(file, "table=0,tun_id={vni},ip,nw_dst={prefix}/{len},actions={action}")?;
             }
         }
@@ -185,30 +187,33 @@ impl Ovs {
     ///
     /// # Errors
     /// If a packet is unexpected, or one is missing.
-    pub fn check(&mut self, answers: &[ExpectedOutput]) -> anyhow::Result<()> {
-        let (given, sent) = (self.folder.join("given.pcap"), self.folder.join("sent.pcap"));
-        let repeated = (0..400).flat_map(|_| answers.iter().map(|answer| answer.packet.clone()));
-        capture::write(&given, repeated)?;
-        self.replace_port(&format!("rx_pcap={},tx_pcap={}", given.display(), sent.display()))?;
-        let total = answers.len() as u64 * 400;
-        let patience = Instant::now();
-        while self.counters()?.0 < total && patience.elapsed() < Duration::from_secs(20) {
+    pub fn check(&mut self, expected: &[ExpectedOutput]) -> anyhow::Result<()> {
+        let (received_file, sent_file) = (self.folder.join("given.pcap"), self.folder.join("sent.pcap"));
+        let repeated = (0..400).flat_map(|_| expected.iter().map(|sample| sample.packet.clone()));
+        capture::write(&received_file, repeated)?;
+        self.replace_port(&format!("rx_pcap={},tx_pcap={}", received_file.display(), sent_file.display()))?;
+        let total = expected.len() as u64 * 400;
+        let wait_start = Instant::now();
+        while self.counters()?.0 < total && wait_start.elapsed() < Duration::from_secs(20) {
             sleep(Duration::from_millis(100));
         }
         // Removing the port flushes the file.
         self.replace_port("iface=lo")?;
-        let key = |bytes: &[u8]| (bytes.get(68..70).map(<[u8]>::to_vec), bytes.get(76..84).map(<[u8]>::to_vec));
-        let wanted: HashMap<_, &ExpectedOutput> = answers.iter().map(|answer| (key(&answer.packet), answer)).collect();
+        let packet_key = |bytes: &[u8]| (bytes.get(68..70).map(<[u8]>::to_vec), bytes.get(76..84).map(<[u8]>::to_vec));
+        let expected_by_key: HashMap<_, &ExpectedOutput> =
+            expected.iter().map(|sample| (packet_key(&sample.packet), sample)).collect();
         let mut seen = HashMap::new();
-        for packet in capture::read(&sent)?.iter().filter(|packet| packet.get(12..14) == Some(&[8, 0])) {
-            let Some(answer) = wanted.get(&key(packet)) else { bail!("OVS sends an unexpected packet: {packet:x?}") };
-            check::check_packet("OVS", answer, packet, OWN_CHOICE)?;
-            *seen.entry(key(packet)).or_insert(0) += 1;
+        for packet in capture::read(&sent_file)?.iter().filter(|packet| packet.get(12..14) == Some(&[8, 0])) {
+            let Some(sample) = expected_by_key.get(&packet_key(packet)) else {
+                bail!("OVS sends an unexpected packet: {packet:x?}")
+            };
+            check::check_packet("OVS", sample, packet, OWN_CHOICE)?;
+            *seen.entry(packet_key(packet)).or_insert(0) += 1;
         }
-        for file in [given, sent] {
+        for file in [received_file, sent_file] {
             let _ = fs::remove_file(file);
         }
-        ensure!(seen.len() == wanted.len(), "OVS sends {} of {} packets", seen.len(), wanted.len());
+        ensure!(seen.len() == expected_by_key.len(), "OVS sends {} of {} packets", seen.len(), expected_by_key.len());
         Ok(())
     }
 
@@ -235,8 +240,8 @@ impl Ovs {
     /// If it does not respond.
     pub fn warm_up(&self, flows: usize, longest: Duration) -> anyhow::Result<()> {
         let start = Instant::now();
-        let (mut most, mut since) = (0.0, start);
-        while start.elapsed() < longest && since.elapsed() < Duration::from_secs(10) {
+        let (mut most_held, mut last_growth) = (0.0, start);
+        while start.elapsed() < longest && last_growth.elapsed() < Duration::from_secs(10) {
             if flows <= FLOW_LIMIT {
                 let limit = FLOW_LIMIT.to_string();
                 run_to_end(self.tool_command("ovs-appctl").args([
@@ -251,8 +256,8 @@ impl Ovs {
             if held >= flows as f64 {
                 break;
             }
-            if held > most * 1.01 {
-                (most, since) = (held, Instant::now());
+            if held > most_held * 1.01 {
+                (most_held, last_growth) = (held, Instant::now());
             }
         }
         // Gives it time to load its caches with the last learned flows.

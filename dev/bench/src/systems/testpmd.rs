@@ -39,17 +39,17 @@ pub fn run(template: &Template, flows: &[Flow], core: usize, seconds: usize) -> 
 fn read_rates(process: &mut Process, seconds: usize) -> anyhow::Result<Vec<f64>> {
     let output = process.child.stdout.take().context("its output")?;
     let mut rates = Vec::new();
-    let mut before: Option<(Instant, Duration)> = None;
+    let mut previous: Option<(Instant, Duration)> = None;
     for line in BufReader::new(output).lines() {
         let line = line?;
         let words: Vec<&str> = line.split_whitespace().collect();
-        let Some(at) = words.iter().position(|word| *word == "Tx-pps:") else { continue };
-        let rate: f64 = words.get(at + 1).and_then(|rate| rate.parse().ok()).unwrap_or(0.0);
+        let Some(label_index) = words.iter().position(|word| *word == "Tx-pps:") else { continue };
+        let rate: f64 = words.get(label_index + 1).and_then(|rate| rate.parse().ok()).unwrap_or(0.0);
         let worker = threads::find_thread(process.child.id(), "rte-worker").context("no worker")?;
         let now = (Instant::now(), worker.processor_time()?);
-        if let Some((instant, used)) = before.replace(now) {
-            let share = (now.1 - used).as_secs_f64() / (now.0 - instant).as_secs_f64().max(1e-9);
-            rates.push(rate / share.max(1e-3));
+        if let Some((instant, processor_time)) = previous.replace(now) {
+            let busy_share = (now.1 - processor_time).as_secs_f64() / (now.0 - instant).as_secs_f64().max(1e-9);
+            rates.push(rate / busy_share.max(1e-3));
         }
         if rates.len() == seconds + 2 {
             break;

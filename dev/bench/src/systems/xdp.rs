@@ -44,6 +44,8 @@ struct XdpSetup {
 unsafe extern "C" {
     fn tb_xdp_open(object: *const c_char, setup: *const XdpSetup, error: *mut c_int) -> *mut c_void;
     fn tb_xdp_close(xdp: *mut c_void);
+    /// Adds packed entries to a map: of `count`, those from number `done` on, which is advanced.
+    /// Returns 0, or the negative error number.
     fn tb_xdp_fill(
         xdp: *mut c_void,
         map: c_int,
@@ -54,6 +56,9 @@ unsafe extern "C" {
         count: u32,
         done: *mut u32,
     ) -> c_int;
+    /// Runs a variant of the program `repeat` times on a packet of `len` bytes. Writes the last
+    /// output, at most `room` bytes, its length and the verdict. Returns 0, or the negative error
+    /// number.
     fn tb_xdp_run(
         xdp: *mut c_void,
         program: c_int,
@@ -102,7 +107,7 @@ impl Xdp {
         let object = compile_program()?;
         let first = flows.all().first().context("no flows")?;
         let packet = template.packet(*first);
-        let mac = |mac: u64| -> [u8; 6] { std::array::from_fn(|at| mac.to_be_bytes()[at + 2]) };
+        let mac = |mac: u64| -> [u8; 6] { std::array::from_fn(|index| mac.to_be_bytes()[index + 2]) };
         let mut setup = XdpSetup {
             routes: world.routes() as u32,
             vms: world.vms as u32,
@@ -114,13 +119,13 @@ impl Xdp {
         };
         setup.template_packet.copy_from_slice(packet.get(..HEADERS).context("packets have all headers")?);
         let path = CString::new(object.as_os_str().as_bytes())?;
-        let mut open = || {
+        let mut try_open = || {
             let mut error = 0;
             // SAFETY: a C string and a setup in the C layer's form, both alive during the call.
             let loaded = unsafe { tb_xdp_open(path.as_ptr(), &setup, &mut error) };
             if loaded.is_null() { Err(error) } else { Ok(loaded) }
         };
-        let loaded = patiently(&mut open)
+        let loaded = patiently(&mut try_open)
             .map_err(io::Error::from_raw_os_error)
             .context("XDP: the program cannot be loaded, or its maps cannot be made (not root?)")?;
         let xdp = Xdp { loaded, packet };
@@ -129,13 +134,15 @@ impl Xdp {
         Ok(xdp)
     }
 
+    /// Fills the maps of routes and VMs. Keys and values have the form of the C program: numbers in
+    /// network order, lengths and kinds in the host's.
     fn fill_world(&self, world: Workload) -> anyhow::Result<()> {
         let mut entries = MapEntries::new(self, EntryMap::Routes, 12, 8);
         for tenant in 0..world.tenants() {
             for Route { prefix, len, peer } in world.routes_of(tenant) {
                 let key = [(32 + len).to_ne_bytes(), packet_vni(Workload::vni(tenant)), prefix.to_be_bytes()].concat();
-                let kind = if peer.is_some() { 2u32 } else { 1 };
-                let value = [kind.to_ne_bytes(), packet_vni(Workload::vni(peer.unwrap_or(tenant)))].concat();
+                let route_kind = if peer.is_some() { 2u32 } else { 1 };
+                let value = [route_kind.to_ne_bytes(), packet_vni(Workload::vni(peer.unwrap_or(tenant)))].concat();
                 entries.add(&key, &value)?;
             }
         }
@@ -193,6 +200,8 @@ impl Xdp {
         Ok(CallResult { operations: u64::from(STEP), took: Some(fed.saturating_sub(feed)) })
     }
 
+    /// Runs a variant of the program `repeat` times on a packet. Returns its verdict and the last
+    /// output.
     fn run(&self, variant: Variant, packet: &[u8], repeat: u32) -> anyhow::Result<(u32, Vec<u8>)> {
         let mut out = vec![0u8; packet.len() + 256];
         let (mut len, mut verdict) = (0, 0);
@@ -245,12 +254,14 @@ impl<'x> MapEntries<'x> {
         if self.keys.len() < 1 << 20 { Ok(()) } else { self.write() }
     }
 
+    /// Writes the collected entries to the map. If memory is short, it goes on after the last entry
+    /// that was written.
     fn write(&mut self) -> anyhow::Result<()> {
         let count = self.keys.len() / self.key_len;
         let (key_len, value_len) = (self.key_len as u32, self.value_len as u32);
         let (keys, values) = (self.keys.as_ptr(), self.values.as_ptr());
         let mut done = 0;
-        let mut fill = || {
+        let mut try_fill = || {
             let (xdp, map) = (self.xdp.loaded, self.map as c_int);
             // SAFETY: the program is loaded, and both arrays have `count` elements of these
             // lengths.
@@ -259,8 +270,8 @@ impl<'x> MapEntries<'x> {
                 error => Err(-error),
             }
         };
-        let filled = patiently(&mut fill).map_err(io::Error::from_raw_os_error);
-        filled.with_context(|| format!("XDP: the map {:?} refuses entry {} of {count}", self.map, done))?;
+        let outcome = patiently(&mut try_fill).map_err(io::Error::from_raw_os_error);
+        outcome.with_context(|| format!("XDP: the map {:?} refuses entry {} of {count}", self.map, done))?;
         self.keys.clear();
         self.values.clear();
         Ok(())

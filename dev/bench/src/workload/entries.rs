@@ -148,6 +148,8 @@ impl Entries {
         }
     }
 
+    /// Writes a tenant's routes, and for the gateway its VNI and, for the first [`FILTERED`]
+    /// tenants, rules.
     fn write_tenant<E>(
         &self,
         tenant: usize,
@@ -191,9 +193,9 @@ impl Entries {
         let number = tenant as u64;
         let keys = vec![exact(number), lpm(0x0a00_0000, 8)];
         chunks.insert(tables.policy_route.entry(keys, 0, &[number]))?;
-        for (at, table) in tables.acl.iter().enumerate() {
+        for (index, table) in tables.acl.iter().enumerate() {
             for rule in 0..4u16 {
-                let port = 22 + 1000 * rule + at as u16;
+                let port = 22 + 1000 * rule + index as u16;
                 let keys = vec![
                     exact(number),
                     ternary(0x0a00_0000, 0xff00_0000),

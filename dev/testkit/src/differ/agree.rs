@@ -33,14 +33,14 @@ pub fn repeat_packets(
     let mut rng = Rng::with_seed(seed);
     let mut steps = Vec::new();
     for step in case.steps {
-        let mut more = Vec::new();
+        let mut repeats = Vec::new();
         if let TestEvent::Packets(packets) = &step {
-            let mut like = || TestEvent::Packets(packets.iter().map(|packet| near(packet, &mut rng)).collect());
-            more.extend((0..times).map(|_| like()));
-            more.push(step.clone());
+            let mut modified = || TestEvent::Packets(packets.iter().map(|packet| near(packet, &mut rng)).collect());
+            repeats.extend((0..times).map(|_| modified()));
+            repeats.push(step.clone());
         }
         steps.push(step);
-        steps.extend(more);
+        steps.extend(repeats);
     }
     case.steps = steps;
     case

@@ -152,6 +152,8 @@ impl IdRemapping<'_> {
         })
     }
 
+    /// Maps an update to the ids of the other pipeline, by the names of objects. `None`: an object
+    /// that the other pipeline lacks.
     fn map_update(&self, update: &StateUpdate) -> Option<StateUpdate> {
         Some(match update {
             StateUpdate::Entry(kind, entry) => StateUpdate::Entry(*kind, self.entry(entry)?),

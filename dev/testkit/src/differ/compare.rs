@@ -24,13 +24,15 @@ pub fn compare_results(expected: &BatchResult, found: &BatchResult) -> Option<St
     if let Some(fault) = found.faults.first() {
         return Some(fault.clone());
     }
-    let (left, right) = (by_destination(&expected.emitted), by_destination(&found.emitted));
-    for exit in left.keys().chain(right.keys()) {
-        let (a, b) = (left.get(exit), right.get(exit));
+    let (expected_by_exit, found_by_exit) = (by_destination(&expected.emitted), by_destination(&found.emitted));
+    for exit in expected_by_exit.keys().chain(found_by_exit.keys()) {
+        let (a, b) = (expected_by_exit.get(exit), found_by_exit.get(exit));
         let (a, b) = (a.map_or(&[][..], Vec::as_slice), b.map_or(&[][..], Vec::as_slice));
-        if let Some(at) = (0..a.len().max(b.len())).find(|at| !same_packet(a.get(*at), b.get(*at))) {
-            let (a, b) = (describe_packet(a.get(at).copied()), describe_packet(b.get(at).copied()));
-            return Some(format!("packet number {at} at {exit:?}:\n  expected {a}\n  found    {b}"));
+        if let Some(position) =
+            (0..a.len().max(b.len())).find(|position| !same_packet(a.get(*position), b.get(*position)))
+        {
+            let (a, b) = (describe_packet(a.get(position).copied()), describe_packet(b.get(position).copied()));
+            return Some(format!("packet number {position} at {exit:?}:\n  expected {a}\n  found    {b}"));
         }
     }
     let (left, right) = (sorted_drops(&expected.emitted, false), sorted_drops(&found.emitted, false));
@@ -126,21 +128,23 @@ pub fn compare_digests(
     Some(format!("messages of digest {name}:\n  expected {left:x?}\n  found    {right:x?}"))
 }
 
+/// Compares the entries of all tables, and the direct counter of each. Entries are sorted, because
+/// engines return them in different orders.
 fn compare_entries(pipeline: &Pipeline, expected: &dyn EngineUnderTest, found: &dyn EngineUnderTest) -> Option<String> {
     for (id, table) in pipeline.tables.iter() {
-        let all = |subject: &dyn EngineUnderTest| {
+        let sorted_entries = |subject: &dyn EngineUnderTest| {
             let state = subject.state();
             let entries = state.entries(id);
-            let mut all: Vec<_> = entries.map(|entry| entry.to_table_entry(pipeline, id)).collect();
-            all.sort_by_cached_key(|entry| (entry.priority, format!("{:?}", entry.keys)));
-            all
+            let mut sorted_entries: Vec<_> = entries.map(|entry| entry.to_table_entry(pipeline, id)).collect();
+            sorted_entries.sort_by_cached_key(|entry| (entry.priority, format!("{:?}", entry.keys)));
+            sorted_entries
         };
-        let (left, right) = (all(expected), all(found));
-        let text = |entries: &[entries::TableEntry]| {
+        let (left, right) = (sorted_entries(expected), sorted_entries(found));
+        let format_all = |entries: &[entries::TableEntry]| {
             entries.iter().map(|entry| entries::format_entry(pipeline, entry)).collect::<Vec<_>>()
         };
         let name = &table.preamble.name;
-        let (shown_left, shown_right) = (text(&left), text(&right));
+        let (shown_left, shown_right) = (format_all(&left), format_all(&right));
         if let Some(difference) = differs(&format!("entries of table {name}"), &shown_left, &shown_right) {
             return Some(difference);
         }
@@ -173,6 +177,7 @@ fn compare_applied(pipeline: &Pipeline, expected: &dyn EngineUnderTest, found: &
     })
 }
 
+/// Compares the elements of counters and registers, at most [`MAX_ELEMENTS`] of each object.
 fn compare_objects(pipeline: &Pipeline, expected: &dyn EngineUnderTest, found: &dyn EngineUnderTest) -> Option<String> {
     for (id, object) in pipeline.externs.iter() {
         let name = &object.preamble.name;

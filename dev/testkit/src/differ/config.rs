@@ -58,6 +58,7 @@ pub struct Config {
 }
 
 impl Default for Config {
+    /// Returns frequencies in percent, and sizes, with which most programs use several features.
     fn default() -> Config {
         Config {
             pna: 40,

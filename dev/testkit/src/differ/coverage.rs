@@ -77,7 +77,7 @@ impl TestCoverage {
 
     /// Adds the counts of another tally.
     pub fn add(&mut self, other: &TestCoverage) {
-        for (sum, one) in [
+        for (sum, count) in [
             (&mut self.programs, other.programs),
             (&mut self.refused, other.refused),
             (&mut self.packets, other.packets),
@@ -92,18 +92,18 @@ impl TestCoverage {
             (&mut self.messages, other.messages),
             (&mut self.states, other.states),
         ] {
-            *sum += one;
+            *sum += count;
         }
-        for (sum, one) in self.vector_packet_counts.iter_mut().zip(other.vector_packet_counts) {
-            *sum += one;
+        for (sum, count) in self.vector_packet_counts.iter_mut().zip(other.vector_packet_counts) {
+            *sum += count;
         }
-        for (sums, ones) in [
+        for (sums, counts) in [
             (&mut self.unloaded, &other.unloaded),
             (&mut self.drops, &other.drops),
             (&mut self.handed, &other.handed),
             (&mut self.features, &other.features),
         ] {
-            for (name, count) in ones {
+            for (name, count) in counts {
                 *sums.entry(name.clone()).or_default() += count;
             }
         }
@@ -121,16 +121,16 @@ impl TestCoverage {
 /// Returns the features that a pipeline uses, by name: operators by width, instructions, extern
 /// functions, match kinds.
 pub fn features(pipeline: &Pipeline) -> Vec<String> {
-    let mut all = vec![format!("arch {:?}", pipeline.arch)];
+    let mut labels = vec![format!("arch {:?}", pipeline.arch)];
     for control in pipeline.controls.values() {
         let body = &control.body;
         for block in body.blocks.values() {
-            all.extend(block.insts.iter().map(|inst| instruction_label(body, &inst.inst)));
+            labels.extend(block.insts.iter().map(|inst| instruction_label(body, &inst.inst)));
             if let Some(Terminator::Switch { .. }) = block.term.as_ref().map(|term| &term.term) {
-                all.push("switch".to_owned());
+                labels.push("switch".to_owned());
             }
             if let Some(Terminator::Exit) = block.term.as_ref().map(|term| &term.term) {
-                all.push("exit".to_owned());
+                labels.push("exit".to_owned());
             }
         }
     }
@@ -138,8 +138,8 @@ pub fn features(pipeline: &Pipeline) -> Vec<String> {
         let mut kinds: Vec<String> = table.keys.iter().map(|key| format!("{:?}", key.kind)).collect();
         kinds.sort();
         kinds.dedup();
-        all.push(format!("table of {}", if kinds.is_empty() { "no keys".to_owned() } else { kinds.join("+") }));
-        let special = [
+        labels.push(format!("table of {}", if kinds.is_empty() { "no keys".to_owned() } else { kinds.join("+") }));
+        let properties = [
             (table.direct_counter.is_some(), "direct counter"),
             (table.direct_meter.is_some(), "direct meter"),
             (table.add_on_miss, "add on miss"),
@@ -150,42 +150,42 @@ pub fn features(pipeline: &Pipeline) -> Vec<String> {
             (table.const_default, "const default"),
             (table.keys.iter().any(|key| key.ty.width() > 64), "key wider than 64"),
         ];
-        all.extend(special.iter().filter(|(has, _)| *has).map(|(_, name)| format!("table: {name}")));
+        labels.extend(properties.iter().filter(|(has, _)| *has).map(|(_, name)| format!("table: {name}")));
     }
     for object in pipeline.externs.values() {
         if let ExternKind::Hash { algorithm, .. }
         | ExternKind::Checksum { algorithm, .. }
         | ExternKind::ActionSelector { algorithm, .. } = object.kind
         {
-            all.push(format!("algorithm {algorithm:?}"));
+            labels.push(format!("algorithm {algorithm:?}"));
         }
     }
-    let shapes = [(pipeline.stacks.is_empty(), "stack"), (pipeline.unions.is_empty(), "union")];
-    all.extend(shapes.iter().filter(|(none, _)| !none).map(|(_, name)| (*name).to_owned()));
-    all.sort();
-    all.dedup();
-    all
+    let kinds_of_members = [(pipeline.stacks.is_empty(), "stack"), (pipeline.unions.is_empty(), "union")];
+    labels.extend(kinds_of_members.iter().filter(|(is_empty, _)| !is_empty).map(|(_, name)| (*name).to_owned()));
+    labels.sort();
+    labels.dedup();
+    labels
 }
 
 /// Returns a label for the class of an instruction: operation, signedness, and whether it is wider
 /// than one or two machine words; for externs the function and its algorithm.
 fn instruction_label(body: &ir::Body, inst: &Inst) -> String {
     let ty = |value: &ir::Value| body.values.get(*value).copied().unwrap_or(ir::Type::Bool);
-    let wide = |value: &ir::Value| match ty(value) {
+    let width_label = |value: &ir::Value| match ty(value) {
         ty if ty.width() > 128 => " over 128",
         ty if ty.width() > 64 => " over 64",
         _ => "",
     };
-    let sign = |value: &ir::Value| if ty(value).is_signed() { " signed" } else { "" };
+    let sign_label = |value: &ir::Value| if ty(value).is_signed() { " signed" } else { "" };
     match inst {
-        Inst::Unary(op, a) => format!("{op:?}{}{}", sign(a), wide(a)),
-        Inst::Binary(op, a, _) => format!("{op:?}{}{}", sign(a), wide(a)),
+        Inst::Unary(op, a) => format!("{op:?}{}{}", sign_label(a), width_label(a)),
+        Inst::Binary(op, a, _) => format!("{op:?}{}{}", sign_label(a), width_label(a)),
         Inst::Cast(to, from) => {
             let widens = to.width() > ty(from).width();
-            let (direction, sign) = (if widens { "widening" } else { "narrowing" }, sign(from));
-            format!("Cast {direction}{sign}{}", if to.width() > 64 { " over 64" } else { wide(from) })
+            let (direction, sign_label) = (if widens { "widening" } else { "narrowing" }, sign_label(from));
+            format!("Cast {direction}{sign_label}{}", if to.width() > 64 { " over 64" } else { width_label(from) })
         }
-        Inst::Slice { value, .. } => format!("Slice{}", wide(value)),
+        Inst::Slice { value, .. } => format!("Slice{}", width_label(value)),
         Inst::Concat(a, b) => {
             let width = ty(a).width() + ty(b).width();
             format!("Concat{}", if width > 64 { " over 64" } else { "" })
@@ -206,6 +206,7 @@ fn instruction_label(body: &ir::Body, inst: &Inst) -> String {
 }
 
 impl Display for TestCoverage {
+    /// Writes the counts in a few lines, and the reasons of drops and refusals.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let drops: u64 = self.drops.values().sum();
         writeln!(
@@ -229,8 +230,11 @@ impl Display for TestCoverage {
                 writeln!(f, "{name}: {map:?}")?;
             }
         }
-        let [eights, left] = self.vector_packet_counts;
-        writeln!(f, "{eights} taken through stages eight at a time, of which {left} were left to code for one")?;
+        let [vectorised, diverged] = self.vector_packet_counts;
+        writeln!(
+            f,
+            "{vectorised} taken through stages eight at a time, of which {diverged} were left to code for one"
+        )?;
         write!(f, "{} features", self.features.len())
     }
 }

@@ -112,6 +112,7 @@ impl EngineUnderTest for FaultyEngine {
         format!("interp with fault {:?}", self.fault)
     }
 
+    /// Writes a batch with the fault: lost in part, or only applied with the next packets.
     fn write(&mut self, batch: &WriteBatch) -> Result<(), String> {
         match self.fault {
             InjectedFault::LostWrite => {
@@ -122,8 +123,9 @@ impl EngineUnderTest for FaultyEngine {
             InjectedFault::LateWrite => {
                 // An invalid write is refused at once.
                 let mut model = self.inner.state();
-                let late = self.late.iter().chain([batch]);
-                let outcome = late.map(|batch| model.apply(batch).map_err(|error| error.to_string()).map(drop)).last();
+                let all_writes = self.late.iter().chain([batch]);
+                let outcome =
+                    all_writes.map(|batch| model.apply(batch).map_err(|error| error.to_string()).map(drop)).last();
                 if outcome == Some(Ok(())) {
                     self.late.push(batch.clone());
                 }
@@ -133,42 +135,44 @@ impl EngineUnderTest for FaultyEngine {
         }
     }
 
+    /// Processes packets and falsifies the result as the fault demands: a bit, the order of
+    /// packets, a packet without a verdict, or a wrong drop reason.
     fn process(&mut self, packets: &[PacketIn]) -> BatchResult {
         if self.fault == InjectedFault::Panic && packets.iter().any(|packet| packet.bytes.len() == 13) {
             panic!("a packet of 13 bytes");
         }
-        let mut answer = self.inner.process(packets);
+        let mut result = self.inner.process(packets);
         for batch in std::mem::take(&mut self.late) {
             let _ = self.inner.write(&batch);
         }
         match self.fault {
             InjectedFault::Bit => {
-                for one in &mut answer.emitted {
+                for emitted in &mut result.emitted {
                     self.counted += 1;
-                    if let (0, Some(byte)) = (self.counted % 50, one.bytes.last_mut()) {
+                    if let (0, Some(byte)) = (self.counted % 50, emitted.bytes.last_mut()) {
                         *byte ^= 1;
                     }
                 }
             }
             InjectedFault::Order => {
-                if let Some(last) = answer.emitted.pop() {
-                    let at = answer.emitted.iter().rposition(|one| one.verdict == last.verdict);
-                    answer.emitted.insert(at.unwrap_or(answer.emitted.len()), last);
+                if let Some(last) = result.emitted.pop() {
+                    let position = result.emitted.iter().rposition(|other| other.verdict == last.verdict);
+                    result.emitted.insert(position.unwrap_or(result.emitted.len()), last);
                 }
             }
             InjectedFault::Forgotten if packets.len() > 16 => {
-                answer.emitted.retain(|one| one.input != Some(packets.len() - 1));
+                result.emitted.retain(|emitted| emitted.input != Some(packets.len() - 1));
             }
             InjectedFault::Reason => {
-                for one in &mut answer.emitted {
-                    if one.verdict == Verdict::Drop(DropReason::Engine(EngineReason::ProgramDrop)) {
-                        one.verdict = Verdict::Drop(DropReason::Engine(EngineReason::NoDestination));
+                for emitted in &mut result.emitted {
+                    if emitted.verdict == Verdict::Drop(DropReason::Engine(EngineReason::ProgramDrop)) {
+                        emitted.verdict = Verdict::Drop(DropReason::Engine(EngineReason::NoDestination));
                     }
                 }
             }
             _ => {}
         }
-        answer
+        result
     }
 
     fn tick(&mut self, now: u64) -> Vec<IdleReport> {

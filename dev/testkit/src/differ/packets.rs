@@ -76,7 +76,8 @@ impl<'a> PacketGenerator<'a> {
         PacketIn { port: self.rng.u32(..6), at: self.now, bytes }
     }
 
-    /// Builds a packet along a random path of the parser.
+    /// Builds a packet along a random path of the parser, with fields from one row of the pool, and
+    /// a random payload.
     fn build_packet(&mut self) -> Vec<u8> {
         let row = self.rng.usize(..8).min(self.rng.usize(..8));
         let mut bits = PacketBits::default();
@@ -99,8 +100,8 @@ impl<'a> PacketGenerator<'a> {
             900..990 => self.rng.usize(..1500),
             _ => self.rng.usize(..9216),
         };
-        let from = self.rng.u8(..);
-        bytes.extend((0..payload).map(|i| from.wrapping_add(i as u8)));
+        let first_byte = self.rng.u8(..);
+        bytes.extend((0..payload).map(|i| first_byte.wrapping_add(i as u8)));
         bytes
     }
 
@@ -115,24 +116,26 @@ impl<'a> PacketGenerator<'a> {
         }
     }
 
+    /// Appends the bits that a parser operation takes, and notes the position of each field for
+    /// later selects.
     fn append_op(&mut self, op: &Op, row: usize, bits: &mut PacketBits) {
         match op {
             Op::Extract { place, header, .. } => {
-                let seen = place.replace(".next", ".last");
+                let read_place = place.replace(".next", ".last");
                 for field in &self.program.headers[*header].fields {
                     let width = match field.varbit {
                         // The size of a varbit field is usually few bytes.
                         true => 8 * self.rng.u32(..=field.ty.width() / 8).min(self.rng.u32(..16)),
                         false => field.ty.width(),
                     };
-                    bits.fields.push((format!("{seen}.{}", field.name), bits.bits.len(), width));
+                    bits.fields.push((format!("{read_place}.{}", field.name), bits.bits.len(), width));
                     let value = self.field_value(row) & ones(width);
                     bits.push(value, width);
                 }
             }
-            Op::Advance(by) => {
+            Op::Advance(distance) => {
                 let skipped =
-                    if let ExprKind::Lit(bits) = by.kind { bits.min(64) as u32 } else { 8 * self.rng.u32(..4) };
+                    if let ExprKind::Lit(bits) = distance.kind { bits.min(64) as u32 } else { 8 * self.rng.u32(..4) };
                 let value = self.rng.u128(..);
                 bits.push(value, skipped);
             }
@@ -159,9 +162,9 @@ impl<'a> PacketGenerator<'a> {
             let ExprKind::Place(place) = &key.kind else { continue };
             if place.starts_with("packet.lookahead") {
                 bits.force(bits.bits.len(), width, value);
-            } else if let Some((_, at, _)) = bits.fields.iter().rev().find(|(name, ..)| name == place) {
-                let at = *at;
-                bits.force(at, width, value);
+            } else if let Some((_, position, _)) = bits.fields.iter().rev().find(|(name, ..)| name == place) {
+                let position = *position;
+                bits.force(position, width, value);
             }
         }
         target

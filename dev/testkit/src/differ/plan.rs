@@ -48,19 +48,19 @@ pub fn generate_case(seed: u64, config: &Config) -> Result<TestCase, Box<Refused
     let mut steps = Vec::new();
     let mut packets_rng = rng.fork();
     let mut packets = PacketGenerator::new(&mut packets_rng, &program, setup.start_ns);
-    let mut left = config.packets;
+    let mut packets_left = config.packets;
     let rounds = writes.len();
     for (round, batch) in writes.into_iter().enumerate() {
         // Sometimes there is no write before the first packets.
         if round > 0 || rng.u8(..10) > 0 {
             steps.push(TestEvent::Write(batch));
         }
-        let share = left / (rounds - round);
-        left -= share;
-        let mut now = share;
-        while now > 0 {
-            let size = batch_size(&mut rng).min(now);
-            now -= size;
+        let share = packets_left / (rounds - round);
+        packets_left -= share;
+        let mut round_packets = share;
+        while round_packets > 0 {
+            let size = batch_size(&mut rng).min(round_packets);
+            round_packets -= size;
             steps.push(TestEvent::Packets((0..size).map(|_| packets.next_packet()).collect()));
             if rng.u8(..5) == 0 {
                 packets.now += rng.u64(..2_000_000);
@@ -84,16 +84,16 @@ pub fn gateway_case(seed: u64, packets: usize) -> anyhow::Result<TestCase> {
     let pipeline = gateway::pipeline()?;
     let entries = region::entries(&region, "made.yaml", &pipeline, &mut region::IdAssignments::default())?;
     let mut steps = vec![TestEvent::Write(region::diff(region::GatewayEntries::default(), entries))];
-    let (mut left, mut at) = (packets, 0);
-    while left > 0 {
-        let size = batch_size(&mut rng).min(left);
-        left -= size;
-        at += 1000;
-        let mut one = || {
+    let (mut packets_left, mut time_ns) = (packets, 0);
+    while packets_left > 0 {
+        let size = batch_size(&mut rng).min(packets_left);
+        packets_left -= size;
+        time_ns += 1000;
+        let mut next_packet = || {
             let port = rng.u32(..4);
-            PacketIn { port, at, bytes: crate::generate::random_packet(&mut rng, &region, port) }
+            PacketIn { port, at: time_ns, bytes: crate::generate::random_packet(&mut rng, &region, port) }
         };
-        steps.push(TestEvent::Packets((0..size).map(|_| one()).collect()));
+        steps.push(TestEvent::Packets((0..size).map(|_| next_packet()).collect()));
     }
     let source = ProgramSource::File("programs/gateway/gateway.p4".to_owned());
     Ok(TestCase { seed, source, pipeline, setup: interp::Config::default(), steps })

@@ -82,6 +82,7 @@ impl Lines {
         }
     }
 
+    /// Prints a statement with its blocks.
     fn print_statement(&mut self, statement: &Stmt) {
         match statement {
             Stmt::Line(parts) => self.push_line(format_args!("{};", join_parts(parts))),
@@ -113,6 +114,7 @@ impl Lines {
         }
     }
 
+    /// Prints the header types, unions, `headers_t` and the metadata.
     fn print_types(&mut self, program: &Program) {
         program.types.iter().for_each(|ty| self.push_line(ty));
         for header in &program.headers {
@@ -159,6 +161,7 @@ impl Lines {
         self.close_block();
     }
 
+    /// Prints a parser state. A transition without keys goes to its first target, or accepts.
     fn print_state(&mut self, state: &State) {
         self.open_block(format_args!("state {}", state.name));
         for op in &state.ops {
@@ -204,6 +207,7 @@ impl Lines {
         self.close_block();
     }
 
+    /// Prints a table.
     fn print_table(&mut self, table: &Table) {
         self.open_block(format_args!("table {}", table.name));
         if !table.keys.is_empty() {
@@ -269,6 +273,7 @@ fn v1model(lines: &mut Lines, program: &Program) {
     lines.push_line("V1Switch(parse(), verify_checksums(), ingress(), egress(), compute_checksums(), deparse()) main;");
 }
 
+/// Prints the program for PNA. The pre-control is empty.
 fn pna(lines: &mut Lines, program: &Program) {
     lines.out.push_str("#include <core.p4>\n#include <pna.p4>\n\n");
     lines.print_types(program);

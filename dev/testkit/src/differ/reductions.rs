@@ -80,6 +80,7 @@ impl Reducer {
         }
     }
 
+    /// Applies the selected reduction, if it is one of this statement or its parts.
     fn reduce_statement(&mut self, statement: &mut Stmt) {
         match statement {
             Stmt::Line(parts) => self.reduce_parts(parts),
@@ -117,8 +118,8 @@ impl Reducer {
         }
     }
 
-    /// Applies the selected reduction, if it is one of this expression or its parts: an operand instead
-    /// of the expression, or the constant 0 or 1.
+    /// Applies the selected reduction, if it is one of this expression or its parts: an operand
+    /// instead of the expression, or the constant 0 or 1.
     fn reduce_expr(&mut self, expr: &mut Expr) {
         if self.done || expr.is_lit() {
             return;
@@ -176,13 +177,15 @@ impl Reducer {
         }
     }
 
+    /// Applies the selected reduction, if it is one of these states: an end of the program in place
+    /// of a transition, a fixed target in place of a select, or fewer states, cases and operations.
     fn reduce_parser(&mut self, states: &mut Vec<State>) {
         for state in states.iter_mut() {
             if self.done {
                 return;
             }
-            let ends = state.next.keys.is_empty() && state.next.cases.iter().all(|(_, target)| target == "accept");
-            if !ends && self.is_selected() {
+            let is_final = state.next.keys.is_empty() && state.next.cases.iter().all(|(_, target)| target == "accept");
+            if !is_final && self.is_selected() {
                 state.next = Transition { keys: Vec::new(), cases: Vec::new() };
             }
             self.reduce_list(&mut state.next.cases);

@@ -64,8 +64,8 @@ fn append_traces(case: &TestCase, out: &mut String) {
         ProgramSource::Made(program) => Some(print_program(program)),
         ProgramSource::File(_) => None,
     };
-    let build = EngineInputs { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
-    let Ok(mut oracle) = Oracle::new(&build) else { return };
+    let inputs = EngineInputs { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
+    let Ok(mut oracle) = Oracle::new(&inputs) else { return };
     for step in &case.steps {
         match step {
             TestEvent::Write(batch) => drop(oracle.write(batch)),
@@ -75,8 +75,14 @@ fn append_traces(case: &TestCase, out: &mut String) {
                     let mut emitted = Vec::new();
                     let trace = oracle.process_traced(0, packet, &mut emitted);
                     let _ = writeln!(out, "\n--- trace of the interpreter\n{trace}");
-                    for one in emitted {
-                        let _ = writeln!(out, "{:?} {:?}: {}", one.verdict, one.origin, hex(&one.bytes));
+                    for packet_out in emitted {
+                        let _ = writeln!(
+                            out,
+                            "{:?} {:?}: {}",
+                            packet_out.verdict,
+                            packet_out.origin,
+                            hex(&packet_out.bytes)
+                        );
                     }
                 }
             }

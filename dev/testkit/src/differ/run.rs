@@ -94,6 +94,8 @@ impl Drop for PanicSilencer {
     }
 }
 
+/// Runs the case on a new oracle and a new engine. `at` is the current step, and whether the engine
+/// under test is running, for the report of a panic. Statistics go to `tally`.
 fn run_inner(
     case: &TestCase,
     factory: Factory<'_>,
@@ -104,11 +106,11 @@ fn run_inner(
         ProgramSource::Made(program) => Some(print_program(program)),
         ProgramSource::File(_) => None,
     };
-    let build = EngineInputs { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
+    let inputs = EngineInputs { text: text.as_deref(), pipeline: &case.pipeline, setup: &case.setup };
     let refused = |what: String| Mismatch { step: 0, kind: MismatchKind::Refused, what };
-    let oracle = Oracle::new(&build).map_err(|error| refused(format!("the oracle refuses the program: {error}")))?;
+    let oracle = Oracle::new(&inputs).map_err(|error| refused(format!("the oracle refuses the program: {error}")))?;
     at.set((0, true));
-    let subject = match factory(&build) {
+    let subject = match factory(&inputs) {
         Ok(subject) => subject,
         Err(error) => return Err(refused(error)),
     };
@@ -147,6 +149,7 @@ impl CaseRun<'_> {
         answer
     }
 
+    /// Runs the steps of the case. States are compared before each write, and at the end.
     fn run_events(&mut self) -> Result<(), Mismatch> {
         for (number, step) in self.case.steps.iter().enumerate() {
             self.step = number;
@@ -157,9 +160,9 @@ impl CaseRun<'_> {
                     self.states()?;
                     let expected = self.oracle.write(batch);
                     let found = self.call_subject(|subject| subject.write(batch));
-                    let taken = expected.is_ok();
+                    let is_accepted = expected.is_ok();
                     self.check_equal(MismatchKind::Write, compare::differs("a write", &expected, &found))?;
-                    *if taken { &mut self.tally.writes } else { &mut self.tally.refused_writes } += 1;
+                    *if is_accepted { &mut self.tally.writes } else { &mut self.tally.refused_writes } += 1;
                 }
                 TestEvent::Tick(now) => {
                     let mut expected = self.oracle.tick(*now);

@@ -97,22 +97,22 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Removes packets.
+    /// Removes packets, first in large chunks, as long as the mismatch remains.
     fn remove_packets(&mut self) {
         for step in 0..self.case.steps.len() {
             let Some(TestEvent::Packets(packets)) = self.case.steps.get(step) else { continue };
             let mut chunk = packets.len() / 2;
             while chunk > 0 && !self.is_out_of_time() {
-                let mut at = 0;
+                let mut start = 0;
                 loop {
                     let mut steps = self.case.steps.clone();
                     let Some(TestEvent::Packets(packets)) = steps.get_mut(step) else { return };
-                    if at >= packets.len() || self.is_out_of_time() {
+                    if start >= packets.len() || self.is_out_of_time() {
                         break;
                     }
-                    packets.drain(at..(at + chunk).min(packets.len()));
+                    packets.drain(start..(start + chunk).min(packets.len()));
                     if !self.try_steps(steps) {
-                        at += chunk;
+                        start += chunk;
                     }
                 }
                 chunk /= 2;
@@ -120,22 +120,22 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Removes updates of writes.
+    /// Removes updates of writes, first in large chunks, as long as the mismatch remains.
     fn remove_updates(&mut self) {
         for step in 0..self.case.steps.len() {
             let Some(TestEvent::Write(batch)) = self.case.steps.get(step) else { continue };
             let mut chunk = batch.updates.len();
             while chunk > 0 && !self.is_out_of_time() {
-                let mut at = 0;
+                let mut start = 0;
                 loop {
                     let mut steps = self.case.steps.clone();
                     let Some(TestEvent::Write(WriteBatch { updates })) = steps.get_mut(step) else { return };
-                    if at >= updates.len() || self.is_out_of_time() {
+                    if start >= updates.len() || self.is_out_of_time() {
                         break;
                     }
-                    updates.drain(at..(at + chunk).min(updates.len()));
+                    updates.drain(start..(start + chunk).min(updates.len()));
                     if !self.try_steps(steps) {
-                        at += chunk;
+                        start += chunk;
                     }
                 }
                 chunk /= 2;
@@ -165,27 +165,31 @@ impl Shrinker<'_> {
         packet.bytes != before && self.try_steps(steps)
     }
 
+    /// Shortens a packet, and sets its first 256 bytes to 0 where the mismatch remains.
     fn bytes_of(&mut self, step: usize, packet: usize) {
         let length = |shrinker: &Self| match shrinker.case.steps.get(step) {
             Some(TestEvent::Packets(packets)) => packets.get(packet).map_or(0, |packet| packet.bytes.len()),
             _ => 0,
         };
-        let mut cut = length(self);
-        while cut > 0 && !self.is_out_of_time() {
-            if cut > length(self) || !self.try_packet_change(step, packet, |bytes| bytes.truncate(bytes.len() - cut)) {
-                cut /= 2;
+        let mut cut_len = length(self);
+        while cut_len > 0 && !self.is_out_of_time() {
+            if cut_len > length(self)
+                || !self.try_packet_change(step, packet, |bytes| bytes.truncate(bytes.len() - cut_len))
+            {
+                cut_len /= 2;
             }
         }
-        let mut at = 0;
-        while at < length(self).min(256) && !self.is_out_of_time() {
+        let mut offset = 0;
+        while offset < length(self).min(256) && !self.is_out_of_time() {
             // Long runs of zeros are tried first.
-            if !self.try_packet_change(step, packet, |bytes| bytes[at..].iter_mut().take(16).for_each(|byte| *byte = 0))
+            if !self
+                .try_packet_change(step, packet, |bytes| bytes[offset..].iter_mut().take(16).for_each(|byte| *byte = 0))
             {
-                for byte in at..(at + 16).min(length(self)) {
+                for byte in offset..(offset + 16).min(length(self)) {
                     self.try_packet_change(step, packet, |bytes| bytes[byte] = 0);
                 }
             }
-            at += 16;
+            offset += 16;
         }
     }
 

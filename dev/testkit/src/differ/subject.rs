@@ -152,38 +152,38 @@ pub fn through_engine(
 ) -> BatchResult {
     batch.clear();
     out.clear();
-    let mut answer = BatchResult::default();
+    let mut result = BatchResult::default();
     for packet in packets {
         if let Err(error) = batch.push_bytes(&packet.bytes, PortId(packet.port), packet.at) {
-            answer.faults.push(format!("the harness made a packet that no batch takes: {error}"));
+            result.faults.push(format!("the harness made a packet that no batch takes: {error}"));
         }
     }
     for (slot, packet) in batch.packets_mut().iter_mut().zip(packets).filter(|_| edge.is_some()) {
         if let Some(Err(error)) = edge.map(|edge| guard_pages::fill_guarded(slot, &packet.bytes, edge)) {
-            answer.faults.push(format!("no memory between forbidden pages: {error}"));
+            result.faults.push(format!("no memory between forbidden pages: {error}"));
         }
     }
     engine.process(batch, out);
     for emission in out.verdicts() {
         let Some(packet) = out.packet(batch, emission.packet) else {
-            answer.faults.push(format!("{:?} is no packet of this batch", emission.packet));
+            result.faults.push(format!("{:?} is no packet of this batch", emission.packet));
             continue;
         };
         let input = match emission.packet {
             PacketRef::Input(index) => Some(usize::from(index)),
             PacketRef::Generated(_) => None,
         };
-        let dropped = matches!(emission.verdict, Verdict::Drop(_));
-        let bytes = if dropped { Vec::new() } else { packet.bytes().to_vec() };
-        answer.emitted.push(EmittedPacket { input, origin: emission.origin, verdict: emission.verdict, bytes });
+        let is_dropped = matches!(emission.verdict, Verdict::Drop(_));
+        let bytes = if is_dropped { Vec::new() } else { packet.bytes().to_vec() };
+        result.emitted.push(EmittedPacket { input, origin: emission.origin, verdict: emission.verdict, bytes });
     }
-    answer
+    result
         .faults
         .extend(out.inputs_without_verdict(batch).map(|index| format!("packet {index} of the batch got no verdict")));
     if batch.len() != packets.len() {
-        answer.faults.push(format!("{} packets of the batch are gone", packets.len() - batch.len()));
+        result.faults.push(format!("{} packets of the batch are gone", packets.len() - batch.len()));
     }
-    answer
+    result
 }
 
 /// The interpreter with the batch interface of all engines. Tests the harness, and the

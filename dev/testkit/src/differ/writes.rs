@@ -67,6 +67,7 @@ impl<'a> WriteGenerator<'a> {
         batch
     }
 
+    /// Adds the first writes of an extern object: meters with rates, members and groups.
     fn first_of_object(&mut self, id: ExternId, batch: &mut WriteBatch) {
         match self.pipeline.externs[id].kind {
             ExternKind::Meter { size, .. } => {
@@ -116,6 +117,7 @@ impl<'a> WriteGenerator<'a> {
         (count > 0).then(|| TableId(self.rng.usize(..count) as u32))
     }
 
+    /// Generates a write, mostly to a table. `None`: the choice is not possible for this pipeline.
     fn random_update(&mut self) -> Option<StateUpdate> {
         if self.rng.u8(..10) < 7 {
             let table = self.random_table()?;
@@ -158,36 +160,38 @@ impl<'a> WriteGenerator<'a> {
         }))
     }
 
+    /// Generates a write to a table: an entry, its modification or deletion, a default action, or
+    /// its direct resources. `None`: the choice needs an entry, and there is none.
     fn table_update(&mut self, table: TableId) -> Option<StateUpdate> {
         let count = self.model.entry_count(table);
-        let existing = |writer: &mut Self| {
+        let random_existing = |writer: &mut Self| {
             // Sorted, so that the order does not depend on the internal storage.
-            let mut all: Vec<StoredEntry> = writer.model.entries(table).cloned().collect();
-            all.sort_by_key(|entry| entry.sequence());
-            let entry = all.get(writer.rng.usize(..all.len().max(1)))?;
+            let mut entries: Vec<StoredEntry> = writer.model.entries(table).cloned().collect();
+            entries.sort_by_key(|entry| entry.sequence());
+            let entry = entries.get(writer.rng.usize(..entries.len().max(1)))?;
             Some(entry.to_table_entry(&writer.pipeline, table))
         };
         match self.rng.u8(..20) {
             0..8 => Some(StateUpdate::Entry(UpdateKind::Insert, self.random_entry(table))),
             8..12 if count > 0 => {
-                let mut entry = existing(self)?;
+                let mut entry = random_existing(self)?;
                 let new = self.random_entry(table);
                 (entry.action, entry.counter, entry.meter) = (new.action, new.counter, new.meter);
                 (entry.idle_timeout_ns, entry.is_const) = (new.idle_timeout_ns, false);
                 Some(StateUpdate::Entry(UpdateKind::Modify, entry))
             }
-            12..16 if count > 0 => Some(StateUpdate::Entry(UpdateKind::Delete, existing(self)?)),
+            12..16 if count > 0 => Some(StateUpdate::Entry(UpdateKind::Delete, random_existing(self)?)),
             16 | 17 => {
                 let spec = if self.rng.bool() { self.default_action(table) } else { None };
                 Some(StateUpdate::DefaultAction(table, spec))
             }
             18 if count > 0 => {
-                let entry = existing(self)?;
+                let entry = random_existing(self)?;
                 let id = EntryId { table, keys: entry.keys, priority: entry.priority };
                 Some(StateUpdate::DirectMeter(id, self.rng.bool().then(|| self.random_meter())))
             }
             19 if count > 0 => {
-                let entry = existing(self)?;
+                let entry = random_existing(self)?;
                 let id = EntryId { table, keys: entry.keys, priority: entry.priority };
                 Some(StateUpdate::DirectCounter(id, self.random_counter()))
             }
@@ -195,6 +199,8 @@ impl<'a> WriteGenerator<'a> {
         }
     }
 
+    /// Generates a write to an extern object. `None`: the object has no state that a controller
+    /// writes.
     fn object_update(&mut self, id: ExternId) -> Option<StateUpdate> {
         let pipeline = self.pipeline.clone();
         Some(match &pipeline.externs[id].kind {
@@ -214,10 +220,10 @@ impl<'a> WriteGenerator<'a> {
             ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => {
                 let kind = [UpdateKind::Insert, UpdateKind::Modify, UpdateKind::Modify, UpdateKind::Delete];
                 let kind = kind[self.rng.usize(..4)];
-                let number = self.rng.u32(1..8);
+                let id_in_profile = self.rng.u32(1..8);
                 match self.rng.bool() {
-                    true => StateUpdate::Member(kind, self.random_member(id, number)?),
-                    false => StateUpdate::Group(kind, self.random_group(id, number)),
+                    true => StateUpdate::Member(kind, self.random_member(id, id_in_profile)?),
+                    false => StateUpdate::Group(kind, self.random_group(id, id_in_profile)),
                 }
             }
             _ => return None,
@@ -277,6 +283,8 @@ impl<'a> WriteGenerator<'a> {
         }
     }
 
+    /// Generates an entry whose keys prefer the values of one row of the pool, which packets have
+    /// too.
     fn random_entry(&mut self, table: TableId) -> TableEntry {
         let pipeline = self.pipeline.clone();
         let declared = &pipeline.tables[table];
@@ -326,6 +334,7 @@ impl<'a> WriteGenerator<'a> {
         ActionCall { action, args: params.iter().map(|param| self.random_value(param.ty, row)).collect() }
     }
 
+    /// Generates the match of a key around the value of a row: any mask, prefix length or range.
     fn random_key_match(&mut self, key: &MatchKey, row: usize) -> KeyMatch {
         let value = self.random_value(key.ty, row);
         let width = key.ty.width();
@@ -342,8 +351,8 @@ impl<'a> WriteGenerator<'a> {
             }
             MatchKind::Lpm => {
                 let prefix_len = [width, 0, self.rng.u32(..=width), width / 2, width.min(8)][self.rng.usize(..5)];
-                let host = width - prefix_len;
-                KeyMatch::Lpm { value: (value >> host) << host, prefix_len }
+                let host_bits = width - prefix_len;
+                KeyMatch::Lpm { value: (value >> host_bits) << host_bits, prefix_len }
             }
             MatchKind::Range => {
                 let other = self.rng.usize(..self.pool.len());

@@ -36,14 +36,15 @@ impl Model<'_> {
     /// Decides whether the packet is a tenant's, and returns its kind of sender.
     pub(super) fn classify(&self, parsed: &ParsedPacket, port: u32) -> Result<SenderKind, ModelVerdict> {
         let Some(destination) = parsed.destination else {
-            let known = matches!(parsed.ether_type, 0x0806 | 0x88cc | 0x8809);
-            return if known { Err(ModelVerdict::Cpu) } else { drop_verdict("underlay_not_ip") };
+            // ARP, LLDP and slow protocols (LACP).
+            let is_known = matches!(parsed.ether_type, 0x0806 | 0x88cc | 0x8809);
+            return if is_known { Err(ModelVerdict::Cpu) } else { drop_verdict("underlay_not_ip") };
         };
-        let link_local = match destination {
+        let is_link_local = match destination {
             IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
             IpAddr::V6(ip) => ip.segments()[0] == 0xff02 || ip.segments()[0] >> 6 == 0x3fa,
         };
-        if link_local {
+        if is_link_local {
             return Err(ModelVerdict::Cpu);
         }
         if !self.region.file.uplinks.iter().any(|u| u.port.value == port && u.mac.value.0 == parsed.mac) {
@@ -61,8 +62,8 @@ impl Model<'_> {
             }
             return Err(ModelVerdict::Cpu);
         }
-        let from = parsed.source.and_then(|source| self.sender_kind(source));
-        from.ok_or(ModelVerdict::Drop("unknown_source"))
+        let sender = parsed.source.and_then(|source| self.sender_kind(source));
+        sender.ok_or(ModelVerdict::Drop("unknown_source"))
     }
 
     /// Returns the kind of the tunnel end point with an address.
@@ -104,13 +105,13 @@ impl Model<'_> {
     ) -> Result<ForwardingDecision, ModelVerdict> {
         let to_mac = Mac(parsed.inner_macs[0]);
         let file = &self.region.file;
-        let from = file.vpcs.iter().position(|v| Some(v.vni.value) == parsed.vni);
-        let Some(from) = from else { return drop_verdict("unknown_vni") };
-        if !parsed.source.is_some_and(|source| self.takes_from(from, source)) {
+        let own_vpc = file.vpcs.iter().position(|v| Some(v.vni.value) == parsed.vni);
+        let Some(own_vpc) = own_vpc else { return drop_verdict("unknown_vni") };
+        if !parsed.source.is_some_and(|source| self.takes_from(own_vpc, source)) {
             return drop_verdict("source_denied");
         }
-        let table = self.route_table(from, inner.source);
-        let routes = self.region.tables[from][table].iter();
+        let table = self.route_table(own_vpc, inner.source);
+        let routes = self.region.tables[own_vpc][table].iter();
         let best = routes.filter(|r| covers(Prefix(r.prefix), inner.destination)).max_by_key(|r| r.prefix.prefix_len());
         let Some(route) = best else { return drop_verdict("no_route") };
         match route.target {
@@ -118,29 +119,29 @@ impl Model<'_> {
             RouteTarget::Blackhole => return drop_verdict("blackhole_route"),
             _ => {}
         }
-        let one_link = route.scope == RouteScope::Local && covers(Prefix(route.prefix), inner.source);
-        let hops = if one_link { 0 } else { 1 };
-        self.check_acls(from, sender, route, inner)?;
+        let is_same_subnet = route.scope == RouteScope::Local && covers(Prefix(route.prefix), inner.source);
+        let ttl_decrement = if is_same_subnet { 0 } else { 1 };
+        self.check_acls(own_vpc, sender, route, inner)?;
         let decision = match route.target {
             RouteTarget::Vpc(to) => {
-                debug_assert_eq!(route.scope == RouteScope::Local, to == from);
-                Some(self.to_vm(to, inner.destination, hops)?)
+                debug_assert_eq!(route.scope == RouteScope::Local, to == own_vpc);
+                Some(self.to_vm(to, inner.destination, ttl_decrement)?)
             }
-            RouteTarget::Remote(index, vni) => Some(self.to_remote(index, vni, hops)),
+            RouteTarget::Remote(index, vni) => Some(self.to_remote(index, vni, ttl_decrement)),
             _ => None,
         };
-        let is_vm_itself = one_link && decision.as_ref().is_some_and(|decision| decision.mac == to_mac);
+        let is_vm_itself = is_same_subnet && decision.as_ref().is_some_and(|decision| decision.mac == to_mac);
         if to_mac != file.gateway.mac.value && !is_vm_itself {
             return drop_verdict("inner_other_mac");
         }
-        if inner.ttl <= hops {
+        if inner.ttl <= ttl_decrement {
             return drop_verdict("inner_ttl_expired");
         }
-        let delivered = match route.target {
+        let receiver_drops = match route.target {
             RouteTarget::Vpc(to) => file.vpcs[to].dropped_extensions(),
             _ => 0,
         };
-        if inner.extensions & (file.vpcs[from].dropped_extensions() | delivered) != 0 {
+        if inner.extensions & (file.vpcs[own_vpc].dropped_extensions() | receiver_drops) != 0 {
             return drop_verdict("extension_denied");
         }
         // A packet to or from the Internet.
@@ -206,13 +207,15 @@ impl Model<'_> {
     }
 }
 
+/// Returns whether an ACL rule matches a packet in a direction (`egress`: from the VM). ICMP types
+/// and codes are in the place of ports.
 fn rule_matches(rule: &AclRule, egress: bool, inner: &InnerPacket) -> bool {
-    let direction = match rule.direction {
+    let direction_matches = match rule.direction {
         AclDirection::Both => true,
         AclDirection::Egress => egress,
         AclDirection::Ingress => !egress,
     };
-    let protocol = match rule.protocol.as_ref().map(|p| p.value) {
+    let protocol_matches = match rule.protocol.as_ref().map(|p| p.value) {
         None | Some(Protocol::Any) => true,
         Some(Protocol::Number(1)) if rule.icmp_type.is_some() => inner.protocol == 1 && inner.source.is_ipv4(),
         Some(Protocol::Icmp) if rule.icmp_type.is_some() => inner.protocol == 1 && inner.source.is_ipv4(),
@@ -220,21 +223,26 @@ fn rule_matches(rule: &AclRule, egress: bool, inner: &InnerPacket) -> bool {
         Some(Protocol::Icmp) => inner.protocol == if inner.source.is_ipv4() { 1 } else { 58 },
         Some(Protocol::Number(n)) => inner.protocol == n,
     };
-    let within = |prefix: &Option<region::WithPos<Prefix>>, ip| prefix.as_ref().is_none_or(|p| covers(p.value, ip));
-    let ports = if inner.fragment == Fragment::Later {
+    let is_within = |prefix: &Option<region::WithPos<Prefix>>, ip| prefix.as_ref().is_none_or(|p| covers(p.value, ip));
+    let ports_match = if inner.fragment == Fragment::Later {
         // A rule with ports matches fragments without ports if it permits, but never if it denies.
-        let about_ports = rule.source_ports.is_some() || rule.ports.is_some() || rule.icmp_type.is_some();
-        !about_ports || rule.action == AclAction::Permit
+        let names_ports = rule.source_ports.is_some() || rule.ports.is_some() || rule.icmp_type.is_some();
+        !names_ports || rule.action == AclAction::Permit
     } else {
         let in_range = |range: &Option<region::WithPos<region::Ports>>, port| {
             range.as_ref().is_none_or(|r| (r.lo..=r.hi).contains(&port))
         };
-        let is =
-            |number: &Option<region::NumberWithPos<u8>>, it| number.as_ref().is_none_or(|n| u16::from(n.value) == it);
-        let icmp = is(&rule.icmp_type, inner.ports.0) && is(&rule.icmp_code, inner.ports.1);
-        icmp && in_range(&rule.source_ports, inner.ports.0) && in_range(&rule.ports, inner.ports.1)
+        let is_number = |number: &Option<region::NumberWithPos<u8>>, value| {
+            number.as_ref().is_none_or(|n| u16::from(n.value) == value)
+        };
+        let icmp_matches = is_number(&rule.icmp_type, inner.ports.0) && is_number(&rule.icmp_code, inner.ports.1);
+        icmp_matches && in_range(&rule.source_ports, inner.ports.0) && in_range(&rule.ports, inner.ports.1)
     };
-    direction && protocol && ports && within(&rule.from, inner.source) && within(&rule.to, inner.destination)
+    direction_matches
+        && protocol_matches
+        && ports_match
+        && is_within(&rule.from, inner.source)
+        && is_within(&rule.to, inner.destination)
 }
 
 /// Checks the VXLAN encapsulation. Returns the inner packet if there is VXLAN.
@@ -250,23 +258,25 @@ pub(super) fn tunnelled<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<O
     Ok(Some(inner))
 }
 
+/// Returns the inner packet after the checks of UDP and VXLAN, in the order of the program's
+/// checks. The lengths of the headers must fit in each other.
 fn inner_packet<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<&'a InnerPacket, ModelVerdict> {
-    let be16 = |at: usize| usize::from(packet[at]) << 8 | usize::from(packet[at + 1]);
-    let udp = 14 + parsed.outer_ip;
-    let ip_payload = if parsed.outer_ip == 20 { be16(16) - 20 } else { be16(18) };
-    if be16(udp + 4) != ip_payload {
+    let read_u16 = |offset: usize| usize::from(packet[offset]) << 8 | usize::from(packet[offset + 1]);
+    let udp_offset = 14 + parsed.outer_ip;
+    let ip_payload_len = if parsed.outer_ip == 20 { read_u16(16) - 20 } else { read_u16(18) };
+    if read_u16(udp_offset + 4) != ip_payload_len {
         return drop_verdict("underlay_udp_length");
     }
-    if packet[udp + 8] & 8 == 0 {
+    if packet[udp_offset + 8] & 8 == 0 {
         return drop_verdict("vxlan_flag_i_clear");
     }
-    let (inner, frame) = match &parsed.inner {
-        Some(inner) if inner.source.is_ipv4() => (inner, 30 + be16(inner.at + 2)),
-        Some(inner) => (inner, 70 + be16(inner.at + 4)),
+    let (inner, needed_len) = match &parsed.inner {
+        Some(inner) if inner.source.is_ipv4() => (inner, 30 + read_u16(inner.at + 2)),
+        Some(inner) => (inner, 70 + read_u16(inner.at + 4)),
         None if matches!(parsed.inner_type, 0x8100 | 0x88a8) => return drop_verdict("inner_vlan_tag"),
         None => return drop_verdict("inner_not_ip"),
     };
-    if frame > be16(udp + 4) {
+    if needed_len > read_u16(udp_offset + 4) {
         return drop_verdict("inner_truncated");
     }
     Ok(inner)

@@ -92,8 +92,8 @@ fn v6_at(packet: &[u8], at: usize) -> IpAddr {
 /// # Errors
 /// The drop reason of a malformed packet.
 pub fn parse(packet: &[u8]) -> Result<ParsedPacket, &'static str> {
-    let need = |n: usize, reason| if packet.len() < n { Err(reason) } else { Ok(()) };
-    need(14, "underlay_truncated")?;
+    let require_len = |n: usize, reason| if packet.len() < n { Err(reason) } else { Ok(()) };
+    require_len(14, "underlay_truncated")?;
     let mut parsed = ParsedPacket {
         mac: mac_at(packet, 0),
         ether_type: be16(packet, 12),
@@ -116,18 +116,23 @@ pub fn parse(packet: &[u8]) -> Result<ParsedPacket, &'static str> {
         _ => return Ok(parsed),
     }
     if parsed.protocol == 17 && !parsed.options && !parsed.fragment {
-        let udp = 14 + parsed.outer_ip;
-        need(udp + 8, "underlay_truncated")?;
+        let udp_offset = 14 + parsed.outer_ip;
+        require_len(udp_offset + 8, "underlay_truncated")?;
         parsed.udp = true;
-        if be16(packet, udp + 2) == 4789 {
-            need(udp + 16, "underlay_truncated")?;
-            parsed.vni = Some(u32::from_be_bytes([0, packet[udp + 12], packet[udp + 13], packet[udp + 14]]));
-            need(udp + 30, "inner_truncated")?;
-            parsed.inner_macs = [16, 22].map(|at| mac_at(packet, udp + at));
-            parsed.inner_type = be16(packet, udp + 28);
+        if be16(packet, udp_offset + 2) == 4789 {
+            require_len(udp_offset + 16, "underlay_truncated")?;
+            parsed.vni = Some(u32::from_be_bytes([
+                0,
+                packet[udp_offset + 12],
+                packet[udp_offset + 13],
+                packet[udp_offset + 14],
+            ]));
+            require_len(udp_offset + 30, "inner_truncated")?;
+            parsed.inner_macs = [16, 22].map(|offset| mac_at(packet, udp_offset + offset));
+            parsed.inner_type = be16(packet, udp_offset + 28);
             parsed.inner = match parsed.inner_type {
-                0x0800 => Some(inner_v4(packet, udp + 30)?),
-                0x86dd => Some(inner_v6(packet, udp + 30)?),
+                0x0800 => Some(inner_v4(packet, udp_offset + 30)?),
+                0x86dd => Some(inner_v6(packet, udp_offset + 30)?),
                 _ => None,
             };
         }
@@ -135,6 +140,8 @@ pub fn parse(packet: &[u8]) -> Result<ParsedPacket, &'static str> {
     Ok(parsed)
 }
 
+/// Parses the outer IPv4 header. A header with options, or of a fragment, is not parsed further by
+/// the gateway, which then does not check its sum.
 fn outer_v4(packet: &[u8], parsed: &mut ParsedPacket) -> Result<(), &'static str> {
     if packet.len() < 34 {
         return Err("underlay_truncated");
@@ -179,6 +186,7 @@ fn outer_v6(packet: &[u8], parsed: &mut ParsedPacket) -> Result<(), &'static str
     Ok(())
 }
 
+/// Parses the inner IPv4 packet at offset `at` and its headers up to layer 4.
 fn inner_v4(packet: &[u8], at: usize) -> Result<InnerPacket, &'static str> {
     if packet.len() < at + 20 {
         return Err("inner_truncated");
@@ -202,7 +210,7 @@ fn inner_v4(packet: &[u8], at: usize) -> Result<InnerPacket, &'static str> {
         0x2000 => Fragment::First,
         _ => Fragment::Later,
     };
-    let mut behind = HeaderCursor {
+    let mut cursor = HeaderCursor {
         protocol: packet[at + 9],
         ports: (0, 0),
         fragment,
@@ -210,9 +218,9 @@ fn inner_v4(packet: &[u8], at: usize) -> Result<InnerPacket, &'static str> {
         at: header - 20,
         left: length - header,
     };
-    behind.parse_headers(packet, at + 20, false)?;
+    cursor.parse_headers(packet, at + 20, false)?;
     let (source, destination) = (v4_at(packet, at + 12), v4_at(packet, at + 16));
-    let HeaderCursor { protocol, ports, fragment, extensions, .. } = behind;
+    let HeaderCursor { protocol, ports, fragment, extensions, .. } = cursor;
     let (ttl, ecn) = (packet[at + 8], packet[at + 1] & 3);
     Ok(InnerPacket { at, source, destination, protocol, ports, fragment, extensions, ttl, ecn })
 }
@@ -249,13 +257,13 @@ struct HeaderCursor {
 
 impl HeaderCursor {
     /// Parses header after header, up to layer 4 or an unknown header. `from` is the end of the
-    /// fixed part.
+    /// fixed part. More than 64 bytes of headers are refused.
     fn parse_headers(&mut self, packet: &[u8], from: usize, v6: bool) -> Result<(), &'static str> {
         while self.fragment != Fragment::Later {
-            let icmp = self.protocol == if v6 { 58 } else { 1 };
-            let layer_4 = icmp || matches!(self.protocol, 6 | 17 | 33 | 132 | 136);
-            let extension = self.protocol == 51 || v6 && matches!(self.protocol, 0 | 43 | 44 | 60 | 135 | 139 | 140);
-            if !layer_4 && !extension {
+            let is_icmp = self.protocol == if v6 { 58 } else { 1 };
+            let is_layer_4 = is_icmp || matches!(self.protocol, 6 | 17 | 33 | 132 | 136);
+            let is_extension = self.protocol == 51 || v6 && matches!(self.protocol, 0 | 43 | 44 | 60 | 135 | 139 | 140);
+            if !is_layer_4 && !is_extension {
                 break;
             }
             if self.left < 4 {
@@ -264,8 +272,8 @@ impl HeaderCursor {
             if self.at > 64 {
                 return Err("inner_headers_too_long");
             }
-            if layer_4 {
-                self.ports = self::layer_4(packet, from + self.at, icmp)?;
+            if is_layer_4 {
+                self.ports = self::layer_4(packet, from + self.at, is_icmp)?;
                 break;
             }
             self.parse_extension(packet, from + self.at)?;
@@ -273,13 +281,14 @@ impl HeaderCursor {
         Ok(())
     }
 
-    /// Parses one header.
+    /// Parses one extension header or AH at offset `here`: notes its kind, and moves to the next
+    /// header.
     fn parse_extension(&mut self, packet: &[u8], here: usize) -> Result<(), &'static str> {
         if packet.len() < here + 4 {
             return Err("inner_truncated");
         }
         let length = usize::from(packet[here + 1]);
-        let (kind, bytes) = match self.protocol {
+        let (kind_bit, bytes) = match self.protocol {
             0 if self.at != 0 => return Err("inner_ipv6_extension"),
             44 if self.fragment != Fragment::Whole => return Err("inner_ipv6_extension"),
             43 if packet[here + 2] == 0 => return Err("inner_source_route"),
@@ -296,10 +305,10 @@ impl HeaderCursor {
             return Err("inner_length");
         }
         if self.protocol == 44 {
-            let later = be16(packet, here + 2) >> 3 != 0;
-            self.fragment = if later { Fragment::Later } else { Fragment::First };
+            let is_later = be16(packet, here + 2) >> 3 != 0;
+            self.fragment = if is_later { Fragment::Later } else { Fragment::First };
         }
-        self.extensions |= kind;
+        self.extensions |= kind_bit;
         self.protocol = packet[here];
         self.at += bytes;
         self.left -= bytes;

@@ -7,64 +7,69 @@ use crate::frame::checksum;
 use std::net::IpAddr;
 
 impl Model<'_> {
+    /// Builds the packet for a decision: new outer headers for the tunnel, and the inner packet
+    /// with its TTL and ECN updated. Drops it if it exceeds the uplink's MTU.
     pub(super) fn rewrite(
         &self,
         packet: &[u8],
         parsed: &ParsedPacket,
         inner: &InnerPacket,
-        to: &ForwardingDecision,
+        decision: &ForwardingDecision,
     ) -> Result<ModelVerdict, ModelVerdict> {
         let file = &self.region.file;
         let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(ModelVerdict::Drop("ecn_ce_on_not_ect"))?;
         let hash = flow_hash(inner);
-        let uplink = &file.uplinks[choose_uplink(&to.uplinks, hash)];
+        let uplink = &file.uplinks[choose_uplink(&decision.uplinks, hash)];
         let mtu = uplink.mtu.as_ref().map_or(1600, |m| usize::from(m.value));
-        let udp = 14 + parsed.outer_ip;
-        let udp_length = usize::from(u16::from_be_bytes([packet[udp + 4], packet[udp + 5]]));
-        if udp_length + if to.tunnel.is_ipv4() { 20 } else { 40 } > mtu {
+        let udp_offset = 14 + parsed.outer_ip;
+        let udp_length = usize::from(u16::from_be_bytes([packet[udp_offset + 4], packet[udp_offset + 5]]));
+        if udp_length + if decision.tunnel.is_ipv4() { 20 } else { 40 } > mtu {
             return Err(ModelVerdict::Drop("exceeds_mtu"));
         }
 
         let mut out = [uplink.peer_mac.0, uplink.mac.0].concat();
-        self.outer_ip(&mut out, to.tunnel, parsed.tos.0, ecn, udp_length as u16, hash);
+        self.outer_ip(&mut out, decision.tunnel, parsed.tos.0, ecn, udp_length as u16, hash);
         out.extend((0xc000 | (hash & 0x3fff) as u16).to_be_bytes());
         out.extend(4789u16.to_be_bytes());
         out.extend((udp_length as u16).to_be_bytes());
         out.extend([0, 0, 8, 0, 0, 0]);
-        out.extend(&to.vni.to_be_bytes()[1..]);
+        out.extend(&decision.vni.to_be_bytes()[1..]);
         out.push(0);
-        out.extend(to.mac.0);
+        out.extend(decision.mac.0);
         out.extend(file.gateway.mac.0);
         out.extend(parsed.inner_type.to_be_bytes());
-        let at = out.len();
+        let inner_start = out.len();
         // Bytes after the outer packet are not sent.
-        out.extend(&packet[inner.at..udp + udp_length]);
-        inner_ip(&mut out[at..], inner.source.is_ipv4(), ecn, to.hops);
+        out.extend(&packet[inner.at..udp_offset + udp_length]);
+        inner_ip(&mut out[inner_start..], inner.source.is_ipv4(), ecn, decision.hops);
         Ok(ModelVerdict::Send { port: uplink.port.value, bytes: out })
     }
 
+    /// Appends the outer Ethernet type and IP header. The gateway's own address is that of the
+    /// tunnel's family; `hash` is the flow label of IPv6.
     fn outer_ip(&self, out: &mut Vec<u8>, tunnel: IpAddr, dscp: u8, ecn: u8, udp_length: u16, hash: u32) {
-        let own = self.region.file.gateway.vteps.iter().map(|v| v.value).find(|v| v.is_ipv4() == tunnel.is_ipv4());
-        match (own, tunnel) {
-            (Some(IpAddr::V4(own)), IpAddr::V4(to)) => {
+        let own_address =
+            self.region.file.gateway.vteps.iter().map(|v| v.value).find(|v| v.is_ipv4() == tunnel.is_ipv4());
+        match (own_address, tunnel) {
+            (Some(IpAddr::V4(own_address)), IpAddr::V4(tunnel_address)) => {
                 out.extend(0x0800u16.to_be_bytes());
-                let at = out.len();
+                let start = out.len();
                 out.extend([0x45, dscp << 2 | ecn]);
                 out.extend((20 + udp_length).to_be_bytes());
                 out.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
-                out.extend(own.octets());
-                out.extend(to.octets());
-                let sum = checksum(&out[at..]).to_be_bytes();
-                out[at + 10..at + 12].copy_from_slice(&sum);
+                out.extend(own_address.octets());
+                out.extend(tunnel_address.octets());
+                let sum = checksum(&out[start..]).to_be_bytes();
+                out[start + 10..start + 12].copy_from_slice(&sum);
             }
-            (Some(IpAddr::V6(own)), IpAddr::V6(to)) => {
+            (Some(IpAddr::V6(own_address)), IpAddr::V6(tunnel_address)) => {
                 out.extend(0x86ddu16.to_be_bytes());
                 let first = 6u32 << 28 | u32::from(dscp) << 22 | u32::from(ecn) << 20 | hash & 0xf_ffff;
                 out.extend(first.to_be_bytes());
                 out.extend(udp_length.to_be_bytes());
                 out.extend([17, 64]);
-                out.extend(own.octets());
-                out.extend(to.octets());
+                out.extend(own_address.octets());
+                out.extend(tunnel_address.octets());
             }
             _ => unreachable!("the region's checks ask for a gateway address of the family"),
         }

@@ -28,38 +28,38 @@ impl Evaluator<'_> {
         let mut saved: Vec<(usize, EvaluatedPath, &Place)> = Vec::new();
         // 1. "Arguments are evaluated from left to right as they appear in the function call
         // expression."
-        for (n, arg) in self.in_order(call) {
+        for (index, arg) in self.in_order(call) {
             match arg {
                 // 4. "The value of each argument is saved into a temporary."
-                Arg::In(value) => values[*n] = narrowed(self.expr(value)?, params[*n].ty),
+                Arg::In(value) => values[*index] = narrowed(self.expr(value)?, params[*index].ty),
                 Arg::Place(place) => {
                     // 3. "For each out and inout argument the corresponding l-value is saved".
                     let path = self.place(place)?;
-                    if params[*n].dir == Dir::InOut {
-                        values[*n] = self.get(&path);
+                    if params[*index].dir == Dir::InOut {
+                        values[*index] = self.get(&path);
                     }
-                    saved.push((*n, path, place));
+                    saved.push((*index, path, place));
                 }
                 Arg::Nothing => {}
             }
         }
         // 5. "The function is invoked with the temporaries as arguments."
         self.frames.push(CallFrame { params: values, ..CallFrame::default() });
-        let ended = self.run_body(call.callee);
+        let outcome = self.run_body(call.callee);
         let temporaries = self.frames.pop().map(|frame| frame.params).unwrap_or_default();
-        if ended.is_err() && self.has_wrong_reading(WrongReading::ExitCopiesNothing) {
-            return ended;
+        if outcome.is_err() && self.has_wrong_reading(WrongReading::ExitCopiesNothing) {
+            return outcome;
         }
         // 6. "Copied in order from left to right into the l-values saved in Step 3", also after
         // return and exit.
         if self.has_wrong_reading(WrongReading::CopyOutReversed) {
             saved.reverse();
         }
-        for (n, path, place) in saved {
+        for (index, path, place) in saved {
             let path = if self.has_wrong_reading(WrongReading::LateIndex) { self.place(place)? } else { path };
-            self.set(&path, temporaries[n].clone());
+            self.set(&path, temporaries[index].clone());
         }
-        ended
+        outcome
     }
 
     fn in_order<'c>(&self, call: &'c Call) -> Vec<&'c (usize, Arg)> {
@@ -72,21 +72,23 @@ impl Evaluator<'_> {
         args
     }
 
+    /// Runs the body of a function, action or control with the parameters of the last frame, or a
+    /// method of the register. The index of a register is taken modulo its size.
     fn run_body(&mut self, callee: Callee) -> Run<Option<Value>> {
         let program = self.program;
-        let param = |machine: &Self, n: usize| machine.frames.last().expect("a frame").params[n].bits();
+        let param_bits = |machine: &Self, index: usize| machine.frames.last().expect("a frame").params[index].bits();
         match callee {
             Callee::Code(n) => match self.run_stmts(&program.codes[n].body)? {
                 Flow::Return(value) => Ok(value),
                 Flow::Next => Ok(None),
             },
             Callee::RegisterRead => {
-                let cell = self.cells[usize::from(param(self, 1)) % CELLS];
+                let cell = self.cells[usize::from(param_bits(self, 1)) % CELLS];
                 self.frames.last_mut().expect("a frame").params[0] = Value::Bits(cell);
                 Ok(None)
             }
             Callee::RegisterWrite => {
-                let (cell, value) = (usize::from(param(self, 0)) % CELLS, param(self, 1));
+                let (cell, value) = (usize::from(param_bits(self, 0)) % CELLS, param_bits(self, 1));
                 self.cells[cell] = value;
                 Ok(None)
             }

@@ -187,6 +187,8 @@ impl Evaluator<'_> {
         Ok((a, self.expr(b)?))
     }
 
+    /// Evaluates an expression, operands from left to right. An `exit` in a call ends the
+    /// evaluation.
     pub(super) fn expr(&mut self, expr: &Expr) -> Run<Value> {
         Ok(match expr {
             Expr::Const(bits) => Value::Bits(*bits),
@@ -224,7 +226,7 @@ impl Evaluator<'_> {
             Expr::Struct(fields) => self.fields(fields)?,
             Expr::Header(field) => Value::Header(Some(self.expr(field)?.bits())),
             Expr::Invalid(ty) => Value::initial(*ty),
-            Expr::Part(whole, n) => self.expr(whole)?.get(&[Select::Field(*n)]),
+            Expr::Part(whole, index) => self.expr(whole)?.get(&[Select::Field(*index)]),
         })
     }
 
@@ -270,6 +272,7 @@ impl Evaluator<'_> {
         Ok(Flow::Next)
     }
 
+    /// Runs a statement, and returns how the block continues.
     fn stmt(&mut self, stmt: &Stmt) -> Run<Flow> {
         match stmt {
             Stmt::Assign(place, value) => self.run_assignment(place, value)?,
@@ -291,25 +294,25 @@ impl Evaluator<'_> {
                 let branch = if self.expr(condition)?.truth() { yes } else { no };
                 return self.run_stmts(branch);
             }
-            Stmt::Switch(on, cases, rest) => {
-                let on = self.expr(on)?.bits() & 3;
-                let case = cases.iter().find(|(value, _)| *value == on);
-                return self.run_stmts(case.map_or(rest, |(_, body)| body));
+            Stmt::Switch(selector, cases, default_body) => {
+                let selector = self.expr(selector)?.bits() & 3;
+                let case = cases.iter().find(|(value, _)| *value == selector);
+                return self.run_stmts(case.map_or(default_body, |(_, body)| body));
             }
             Stmt::ForIn(local, from, to, body) => {
                 let from = self.expr(from)?.bits() & 3;
                 let to = self.expr(to)?.bits() & 3;
-                for n in from..=to {
-                    self.set_local(*local, Value::Bits(n));
+                for number in from..=to {
+                    self.set_local(*local, Value::Bits(number));
                     if let Flow::Return(value) = self.run_stmts(body)? {
                         return Ok(Flow::Return(value));
                     }
                 }
             }
             Stmt::For(local, count, condition, body) => {
-                for n in 0..=*count {
-                    self.set_local(*local, Value::Bits(n));
-                    if n == *count || !self.expr(condition)?.truth() {
+                for number in 0..=*count {
+                    self.set_local(*local, Value::Bits(number));
+                    if number == *count || !self.expr(condition)?.truth() {
                         break;
                     }
                     if let Flow::Return(value) = self.run_stmts(body)? {
@@ -317,9 +320,9 @@ impl Evaluator<'_> {
                     }
                 }
             }
-            Stmt::Apply(table, follow) => {
+            Stmt::Apply(table, arms) => {
                 let (_, action) = self.apply(*table)?;
-                return match follow.get(action) {
+                return match arms.get(action) {
                     Some(body) => self.run_stmts(body),
                     None => Ok(Flow::Next),
                 };

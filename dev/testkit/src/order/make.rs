@@ -79,6 +79,8 @@ impl CodeGenerator<'_> {
         self.root(ty, write).or_else(|| self.part(ty, write, depth))
     }
 
+    /// Generates a place that is a part of another: a field, an element of a stack, or a slice.
+    /// With `write` it can be assigned to. `None`: there is no such place in scope.
     fn part(&mut self, ty: Ty, write: bool, depth: usize) -> Option<Place> {
         match ty {
             Ty::Bits => match self.rng.u8(..4) {
@@ -92,8 +94,8 @@ impl CodeGenerator<'_> {
             Ty::Header => {
                 let stack = self.root(Ty::Stack, write)?;
                 // Indices with side effects reveal the most.
-                let call = if depth > 0 && !self.one_in(3) { self.call(Some(Ty::Bits), depth - 1) } else { None };
-                let index = call.map_or_else(|| self.random_expr(Ty::Bits, depth.saturating_sub(1)), Expr::Call);
+                let index_call = if depth > 0 && !self.one_in(3) { self.call(Some(Ty::Bits), depth - 1) } else { None };
+                let index = index_call.map_or_else(|| self.random_expr(Ty::Bits, depth.saturating_sub(1)), Expr::Call);
                 Some(stack.part(PathStep::Index(index)))
             }
             Ty::Nibble => {
@@ -153,6 +155,7 @@ impl CodeGenerator<'_> {
         Expr::Struct(order.into_iter().map(|n| (n, self.random_expr(Ty::Bits, depth))).collect())
     }
 
+    /// Generates a number; `depth` bounds its operands.
     fn bits(&mut self, depth: usize) -> Expr {
         if depth == 0 {
             return match self.random_place(Ty::Bits, false, 0).filter(|_| !self.rng.u8(..).is_multiple_of(4)) {
@@ -160,20 +163,20 @@ impl CodeGenerator<'_> {
                 None => Expr::Const(self.rng.u8(..8)),
             };
         }
-        let next = depth - 1;
+        let operand_depth = depth - 1;
         match self.rng.u8(..10) {
             0..4 => {
                 let op = *self.rng.choice(&[Op::Add, Op::Add, Op::Sub, Op::Xor, Op::Or, Op::And]).unwrap_or(&Op::Add);
-                Expr::Binary(op, self.boxed_expr(Ty::Bits, next), self.boxed_expr(Ty::Bits, next))
+                Expr::Binary(op, self.boxed_expr(Ty::Bits, operand_depth), self.boxed_expr(Ty::Bits, operand_depth))
             }
-            4 => Expr::Concat(self.boxed_expr(Ty::Bits, next), self.boxed_expr(Ty::Bits, next)),
-            5 => Expr::SliceAt(self.boxed_expr(Ty::Bits, next), self.boxed_expr(Ty::Bits, next)),
-            6 => match self.random_place(Ty::Nibble, false, next) {
+            4 => Expr::Concat(self.boxed_expr(Ty::Bits, operand_depth), self.boxed_expr(Ty::Bits, operand_depth)),
+            5 => Expr::SliceAt(self.boxed_expr(Ty::Bits, operand_depth), self.boxed_expr(Ty::Bits, operand_depth)),
+            6 => match self.random_place(Ty::Nibble, false, operand_depth) {
                 Some(place) => Expr::Widen(place),
                 None => Expr::Const(1),
             },
-            7 => Expr::Part(self.boxed_expr(Ty::Struct, next), self.rng.usize(..FIELDS)),
-            8 => Expr::Part(self.boxed_expr(Ty::Header, next), 0),
+            7 => Expr::Part(self.boxed_expr(Ty::Struct, operand_depth), self.rng.usize(..FIELDS)),
+            8 => Expr::Part(self.boxed_expr(Ty::Header, operand_depth), 0),
             _ => match self.random_place(Ty::Bits, false, depth) {
                 Some(place) => Expr::Read(place),
                 None => Expr::Const(self.rng.u8(..8)),
@@ -181,8 +184,10 @@ impl CodeGenerator<'_> {
         }
     }
 
+    /// Generates a truth value; `depth` bounds its operands. In the ingress control it may be the
+    /// hit of a table.
     fn bool_expr(&mut self, depth: usize) -> Expr {
-        let next = depth.saturating_sub(1);
+        let operand_depth = depth.saturating_sub(1);
         if depth > 0 && self.at == CodeContext::Ingress && self.one_in(4) {
             let table = self.rng.usize(..self.tables.len().max(1));
             if self.may_apply(table) {
@@ -190,10 +195,12 @@ impl CodeGenerator<'_> {
             }
         }
         match self.rng.u8(..8) {
-            0..3 if depth > 0 => {
-                Expr::Logic(self.rng.bool(), self.boxed_expr(Ty::Bool, next), self.boxed_expr(Ty::Bool, next))
-            }
-            3 if depth > 0 && self.one_in(2) => Expr::Not(self.boxed_expr(Ty::Bool, next)),
+            0..3 if depth > 0 => Expr::Logic(
+                self.rng.bool(),
+                self.boxed_expr(Ty::Bool, operand_depth),
+                self.boxed_expr(Ty::Bool, operand_depth),
+            ),
+            3 if depth > 0 && self.one_in(2) => Expr::Not(self.boxed_expr(Ty::Bool, operand_depth)),
             3 => {
                 let ty = if self.one_in(4) { Ty::Union } else { Ty::Header };
                 match self.random_place(ty, false, depth) {
@@ -203,10 +210,10 @@ impl CodeGenerator<'_> {
             }
             4 => {
                 let ty = *self.rng.choice(&[Ty::Header, Ty::Union, Ty::Struct]).unwrap_or(&Ty::Header);
-                Expr::Equal(self.rng.bool(), self.boxed_expr(ty, next), self.boxed_expr(ty, next))
+                Expr::Equal(self.rng.bool(), self.boxed_expr(ty, operand_depth), self.boxed_expr(ty, operand_depth))
             }
             _ => {
-                let (a, b) = (self.boxed_expr(Ty::Bits, next), self.boxed_expr(Ty::Bits, next));
+                let (a, b) = (self.boxed_expr(Ty::Bits, operand_depth), self.boxed_expr(Ty::Bits, operand_depth));
                 if self.one_in(3) { Expr::Equal(self.rng.bool(), a, b) } else { Expr::Less(a, b) }
             }
         }
@@ -238,15 +245,15 @@ impl CodeGenerator<'_> {
 
     /// Generates a call with arguments; `None` if the scope has no l-value for a parameter.
     pub(super) fn arguments(&mut self, callee: Callee, params: &[Param], depth: usize) -> Option<Call> {
-        let named = self.one_in(2);
-        let order = if named { self.shuffled(params.len()) } else { (0..params.len()).collect() };
+        let is_named = self.one_in(2);
+        let order = if is_named { self.shuffled(params.len()) } else { (0..params.len()).collect() };
         // Without names, only the last arguments can be omitted.
-        let last_given = params.iter().rposition(|p| p.default.is_none()).map_or(0, |at| at + 1);
-        let cut = if !named && self.one_in(2) { last_given } else { params.len() };
+        let last_given = params.iter().rposition(|p| p.default.is_none()).map_or(0, |index| index + 1);
+        let first_omissible = if !is_named && self.one_in(2) { last_given } else { params.len() };
         let mut args = Vec::new();
-        for n in order {
-            let param = &params[n];
-            if param.default.is_some() && (n >= cut || (named && self.one_in(2))) {
+        for index in order {
+            let param = &params[index];
+            if param.default.is_some() && (index >= first_omissible || (is_named && self.one_in(2))) {
                 continue;
             }
             let arg = match param.dir {
@@ -255,8 +262,8 @@ impl CodeGenerator<'_> {
                 Dir::Out => self.random_place(param.ty, true, depth).map_or(Arg::Nothing, Arg::Place),
                 Dir::InOut => Arg::Place(self.random_place(param.ty, true, depth)?),
             };
-            args.push((n, arg));
+            args.push((index, arg));
         }
-        Some(Call { callee, args, named: named && !params.is_empty() })
+        Some(Call { callee, args, named: is_named && !params.is_empty() })
     }
 }

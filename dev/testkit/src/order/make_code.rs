@@ -12,7 +12,7 @@ const DEPTH: usize = 3;
 pub fn random_program(seed: u64) -> Program {
     let mut rng = Rng::with_seed(seed);
     // The JIT falls back to the interpreter for loops in controls.
-    let loops = rng.u8(..4) == 0;
+    let has_loops = rng.u8(..4) == 0;
     let (mut codes, mut costs) = (Vec::new(), Vec::new());
     let kinds = [
         CodeKind::Function,
@@ -27,7 +27,7 @@ pub fn random_program(seed: u64) -> Program {
         // Each program has functions that return numbers and booleans, because most expressions
         // call one.
         let result = [Some(Ty::Bits), Some(Ty::Bool), Some(Ty::Bits)].get(n).copied().flatten();
-        let (code, cost) = code(&mut rng, kind, result, loops, &codes, &costs);
+        let (code, cost) = code(&mut rng, kind, result, has_loops, &codes, &costs);
         codes.push(code);
         costs.push(cost);
     }
@@ -37,7 +37,7 @@ pub fn random_program(seed: u64) -> Program {
         tables.push(table);
         table_costs.push(cost);
     }
-    let mut maker = CodeGenerator {
+    let mut generator = CodeGenerator {
         rng: &mut rng,
         codes: &codes,
         costs: &costs,
@@ -45,19 +45,20 @@ pub fn random_program(seed: u64) -> Program {
         table_costs: &table_costs,
         at: CodeContext::Plain,
         parser: true,
-        loops,
+        loops: has_loops,
         scope: state_variables(),
         locals: 0,
         budget: CALLS,
         result: None,
     };
-    let parser = maker.random_stmts(2, 1);
-    let select = [maker.random_expr(Ty::Bits, DEPTH), maker.random_expr(Ty::Bits, DEPTH)];
-    (maker.at, maker.parser, maker.budget, maker.scope) = (CodeContext::Ingress, false, CALLS * 4, state_variables());
-    let mut ingress = maker.random_stmts(6, 2);
+    let parser = generator.random_stmts(2, 1);
+    let select = [generator.random_expr(Ty::Bits, DEPTH), generator.random_expr(Ty::Bits, DEPTH)];
+    (generator.at, generator.parser, generator.budget, generator.scope) =
+        (CodeContext::Ingress, false, CALLS * 4, state_variables());
+    let mut ingress = generator.random_stmts(6, 2);
     for table in [0, 1] {
-        if maker.may_apply(table) {
-            ingress.insert(maker.rng.usize(..=ingress.len()), Stmt::Apply(table, Vec::new()));
+        if generator.may_apply(table) {
+            ingress.insert(generator.rng.usize(..=ingress.len()), Stmt::Apply(table, Vec::new()));
         }
     }
     Program { codes, tables, parser, select, ingress }
@@ -67,6 +68,9 @@ fn state_variables() -> Vec<Var> {
     STATE.iter().enumerate().map(|(n, (_, ty))| Var { root: Root::State(n), ty: *ty, writable: true }).collect()
 }
 
+/// Generates a function, action or control. It may call only the earlier `codes`, so that there is
+/// no recursion. Returns it with its cost: the number of calls that one call of it makes, which
+/// bounds the run time of programs.
 fn code(
     rng: &mut Rng,
     kind: CodeKind,
@@ -82,9 +86,9 @@ fn code(
     }
     let types = [Ty::Struct, Ty::Header, Ty::Union, Ty::Bits];
     let result = result.or_else(|| rng.choice(&types).copied()).filter(|_| kind == CodeKind::Function);
-    let var = |(n, p): (usize, &Param)| Var { root: Root::Param(n), ty: p.ty, writable: p.dir != Dir::In };
-    let mut scope: Vec<Var> = params.iter().enumerate().map(var).collect();
-    let at = match kind {
+    let variable_of = |(n, p): (usize, &Param)| Var { root: Root::Param(n), ty: p.ty, writable: p.dir != Dir::In };
+    let mut scope: Vec<Var> = params.iter().enumerate().map(variable_of).collect();
+    let context = match kind {
         CodeKind::Function => CodeContext::Plain,
         CodeKind::Action => CodeContext::Action,
         CodeKind::Control => CodeContext::Control,
@@ -93,13 +97,13 @@ fn code(
         scope.extend(state_variables());
     }
     let budget = CALLS / 4;
-    let mut maker = CodeGenerator {
+    let mut generator = CodeGenerator {
         rng,
         codes,
         costs,
         tables: &[],
         table_costs: &[],
-        at,
+        at: context,
         parser: false,
         loops,
         scope,
@@ -107,16 +111,16 @@ fn code(
         budget,
         result,
     };
-    let mut body = maker.parameter_writes(&params);
-    body.extend(maker.random_stmts(2, 1));
-    if kind != CodeKind::Function && maker.one_in(4) {
-        body.push(Stmt::If(maker.random_expr(Ty::Bool, 2), vec![Stmt::Exit], Vec::new()));
+    let mut body = generator.parameter_writes(&params);
+    body.extend(generator.random_stmts(2, 1));
+    if kind != CodeKind::Function && generator.one_in(4) {
+        body.push(Stmt::If(generator.random_expr(Ty::Bool, 2), vec![Stmt::Exit], Vec::new()));
     }
     if let Some(ty) = result {
-        let value = maker.random_expr(ty, 2);
+        let value = generator.random_expr(ty, 2);
         body.push(Stmt::Return(Some(value)));
     }
-    let cost = 1 + budget - maker.budget;
+    let cost = 1 + budget - generator.budget;
     (Code { kind, params, result, body }, cost)
 }
 
@@ -132,9 +136,10 @@ fn random_param(rng: &mut Rng) -> Param {
     Param { dir, ty, default: None }
 }
 
+/// Generates a table with its actions and entries, and returns it with its cost, as of [`code`].
 fn random_table(rng: &mut Rng, codes: &[Code], costs: &[usize]) -> (Table, usize) {
     let budget = CALLS / 2;
-    let mut maker = CodeGenerator {
+    let mut generator = CodeGenerator {
         rng,
         codes,
         costs,
@@ -148,22 +153,22 @@ fn random_table(rng: &mut Rng, codes: &[Code], costs: &[usize]) -> (Table, usize
         budget,
         result: None,
     };
-    let count = maker.rng.usize(2..4);
-    let keys: Vec<Expr> = (0..count).map(|_| maker.random_key()).collect();
+    let count = generator.rng.usize(2..4);
+    let keys: Vec<Expr> = (0..count).map(|_| generator.random_key()).collect();
     let mut actions = Vec::new();
-    for (n, code) in codes.iter().enumerate().filter(|(_, code)| code.kind == CodeKind::Action) {
-        maker.budget = maker.budget.saturating_sub(costs[n]);
-        actions.extend(maker.arguments(Callee::Code(n), &code.params, 1));
+    for (index, code) in codes.iter().enumerate().filter(|(_, code)| code.kind == CodeKind::Action) {
+        generator.budget = generator.budget.saturating_sub(costs[index]);
+        actions.extend(generator.arguments(Callee::Code(index), &code.params, 1));
     }
-    maker.rng.shuffle(&mut actions);
+    generator.rng.shuffle(&mut actions);
     let mut entries: Vec<(Vec<u8>, usize)> = Vec::new();
     for _ in 0..1 << (keys.len() - 1) {
-        let values: Vec<u8> = keys.iter().map(|_| maker.rng.u8(..2)).collect();
-        if !entries.iter().any(|(known, _)| *known == values) {
-            entries.push((values, maker.rng.usize(..actions.len())));
+        let values: Vec<u8> = keys.iter().map(|_| generator.rng.u8(..2)).collect();
+        if !entries.iter().any(|(other, _)| *other == values) {
+            entries.push((values, generator.rng.usize(..actions.len())));
         }
     }
-    let cost = 1 + budget - maker.budget;
+    let cost = 1 + budget - generator.budget;
     (Table { keys, actions, entries }, cost)
 }
 
@@ -204,6 +209,8 @@ impl CodeGenerator<'_> {
         stmts
     }
 
+    /// Generates a statement of a random form. `None`: the form is not possible here, for example
+    /// without a place that can be written.
     fn random_stmt(&mut self, depth: usize) -> Option<Stmt> {
         match self.rng.u8(..20) {
             0..5 => {
@@ -278,12 +285,13 @@ impl CodeGenerator<'_> {
         Some(Stmt::If(self.random_expr(Ty::Bool, 2), vec![leave], Vec::new()))
     }
 
+    /// Generates a statement with blocks: a switch, a loop or an `if`. Loops have no nested blocks.
     fn compound(&mut self, depth: usize) -> Option<Stmt> {
         match self.rng.u8(..6) {
             0 if !self.parser => {
-                let on = self.random_expr(Ty::Bits, 2);
+                let selector = self.random_expr(Ty::Bits, 2);
                 let cases = (0..2).map(|value| (value, self.random_stmts(1, depth))).collect();
-                Some(Stmt::Switch(on, cases, self.random_stmts(1, depth)))
+                Some(Stmt::Switch(selector, cases, self.random_stmts(1, depth)))
             }
             1 if self.loops && !self.parser => {
                 let (from, to) = (self.random_expr(Ty::Bits, 2), self.random_expr(Ty::Bits, 2));

@@ -175,6 +175,8 @@ impl Printer<'_> {
         line!(out, "{pad}}}");
     }
 
+    /// Prints a statement at an indentation of `depth` steps. Widths and loop bounds are kept small
+    /// by masks, as the evaluator does.
     fn stmt(&self, out: &mut String, stmt: &Stmt, depth: usize) {
         let pad = "    ".repeat(depth);
         match stmt {
@@ -200,10 +202,10 @@ impl Printer<'_> {
                     self.block(out, "else", no, depth);
                 }
             }
-            Stmt::Switch(on, cases, rest) => {
-                line!(out, "{pad}switch (({}) & 3) {{", self.expr(on));
+            Stmt::Switch(selector, cases, default_body) => {
+                line!(out, "{pad}switch (({}) & 3) {{", self.expr(selector));
                 cases.iter().for_each(|(value, body)| self.block(out, &format!("{value}:"), body, depth + 1));
-                self.block(out, "default:", rest, depth + 1);
+                self.block(out, "default:", default_body, depth + 1);
                 line!(out, "{pad}}}");
             }
             Stmt::ForIn(local, from, to, body) => {
@@ -212,13 +214,13 @@ impl Printer<'_> {
             }
             Stmt::For(l, count, condition, body) => {
                 let condition = self.expr(condition);
-                let head = format!("for (bit<8> l{l} = 0; l{l} < {count} && {condition}; l{l} = l{l} + 1)");
-                self.block(out, &head, body, depth);
+                let loop_header = format!("for (bit<8> l{l} = 0; l{l} < {count} && {condition}; l{l} = l{l} + 1)");
+                self.block(out, &loop_header, body, depth);
             }
             Stmt::Apply(table, follow) if follow.is_empty() => line!(out, "{pad}t{table}.apply();"),
-            Stmt::Apply(table, follow) => {
+            Stmt::Apply(table, arms) => {
                 line!(out, "{pad}switch (t{table}.apply().action_run) {{");
-                for (action, body) in self.program.tables[*table].actions.iter().zip(follow) {
+                for (action, body) in self.program.tables[*table].actions.iter().zip(arms) {
                     if let Callee::Code(n) = action.callee {
                         self.block(out, &format!("a{n}:"), body, depth + 1);
                     }
@@ -231,18 +233,20 @@ impl Printer<'_> {
         }
     }
 
+    /// Prints a place: its root, and the path of fields, indices and slices. An index is taken
+    /// modulo the length of a stack.
     fn place(&self, place: &Place) -> String {
-        let mut of = place.of;
+        let mut ty_so_far = place.of;
         let mut text = match place.root {
-            Root::State(n) => STATE[n].0.to_owned(),
-            Root::Param(n) => format!("p{n}"),
-            Root::Local(n) => format!("l{n}"),
+            Root::State(index) => STATE[index].0.to_owned(),
+            Root::Param(index) => format!("p{index}"),
+            Root::Local(index) => format!("l{index}"),
         };
         for step in &place.steps {
             match step {
-                PathStep::Field(0) if of == Ty::Header => text.push_str(".v"),
-                PathStep::Field(n) => {
-                    let _ = write!(text, ".{}", NAMES[usize::from(of == Ty::Union)][*n]);
+                PathStep::Field(0) if ty_so_far == Ty::Header => text.push_str(".v"),
+                PathStep::Field(index) => {
+                    let _ = write!(text, ".{}", NAMES[usize::from(ty_so_far == Ty::Union)][*index]);
                 }
                 PathStep::Index(index) => {
                     let _ = write!(text, "[({}) & 3]", self.expr(index));
@@ -254,7 +258,7 @@ impl Printer<'_> {
                     let _ = write!(text, "[(({}) & 3)+:4]", self.expr(lo));
                 }
             }
-            of = match (step, of) {
+            ty_so_far = match (step, ty_so_far) {
                 (PathStep::Index(_), _) | (PathStep::Field(_), Ty::Union) => Ty::Header,
                 _ => Ty::Bits,
             };
@@ -262,6 +266,7 @@ impl Printer<'_> {
         text
     }
 
+    /// Prints an expression with parentheses around each operation.
     fn expr(&self, expr: &Expr) -> String {
         match expr {
             Expr::Const(bits) => format!("8w{bits}"),
@@ -299,6 +304,7 @@ impl Printer<'_> {
         format!("(p_t){{{}}}", fields.iter().map(one).collect::<Vec<_>>().join(", "))
     }
 
+    /// Prints a call. Arguments may be named, and in any order then.
     fn call(&self, call: &Call) -> String {
         let (name, params) = match call.callee {
             Callee::Code(n) => {
@@ -313,7 +319,7 @@ impl Printer<'_> {
             Callee::RegisterRead => ("r.read".to_owned(), vec!["result".to_owned(), "index".to_owned()]),
             Callee::RegisterWrite => ("r.write".to_owned(), vec!["index".to_owned(), "value".to_owned()]),
         };
-        let one = |(n, arg): &(usize, Arg)| {
+        let argument_text = |(n, arg): &(usize, Arg)| {
             let text = match arg {
                 Arg::In(value) if params[*n] == "index" => format!("(bit<32>)(({}) & 3)", self.expr(value)),
                 Arg::In(value) if self.is_nibble(call.callee, *n) => format!("(bit<4>)({})", self.expr(value)),
@@ -323,7 +329,7 @@ impl Printer<'_> {
             };
             if call.named { format!("{} = {text}", params[*n]) } else { text }
         };
-        format!("{name}({})", call.args.iter().map(one).collect::<Vec<_>>().join(", "))
+        format!("{name}({})", call.args.iter().map(argument_text).collect::<Vec<_>>().join(", "))
     }
 
     fn is_nibble(&self, callee: Callee, n: usize) -> bool {

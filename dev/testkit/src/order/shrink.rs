@@ -4,24 +4,24 @@
 use super::tree::{Arg, Call, Expr, PathStep, Place, Program, Stmt, Ty};
 use std::time::{Duration, Instant};
 
-/// Shrinks a program for at most the time `most`. `fails` returns whether a program still shows the
-/// difference.
-pub fn shrink(mut program: Program, fails: impl Fn(&Program) -> bool, most: Duration) -> Program {
-    let end = Instant::now() + most;
+/// Shrinks a program for at most `max_time`. `fails` returns whether a program still shows the
+/// difference. Tries one reduction after the other, and again from the first until none helps.
+pub fn shrink(mut program: Program, fails: impl Fn(&Program) -> bool, max_time: Duration) -> Program {
+    let end = Instant::now() + max_time;
     loop {
         let before = program.clone();
-        let mut at = 0;
+        let mut number = 0;
         while Instant::now() < end {
             let mut smaller = program.clone();
-            let mut cut = OrderReducer { left: at, done: false };
-            cut.program(&mut smaller);
-            if !cut.done {
+            let mut reducer = OrderReducer { left: number, done: false };
+            reducer.program(&mut smaller);
+            if !reducer.done {
                 break;
             }
             if smaller != program && fails(&smaller) {
                 program = smaller;
             } else {
-                at += 1;
+                number += 1;
             }
         }
         if program == before || Instant::now() >= end {
@@ -59,27 +59,30 @@ impl OrderReducer {
         }
     }
 
+    /// Applies the selected reduction, if it is one of these statements: the removal of a
+    /// statement, or one within it.
     fn stmts(&mut self, stmts: &mut Vec<Stmt>) {
-        let mut n = 0;
-        while n < stmts.len() {
+        let mut index = 0;
+        while index < stmts.len() {
             if self.is_selected() {
-                match stmts.remove(n) {
+                match stmts.remove(index) {
                     // A removed condition is replaced by its branches, which can be removed in
                     // turn.
                     Stmt::If(_, yes, no) if yes.len() + no.len() > 0 => {
-                        stmts.splice(n..n, yes.into_iter().chain(no));
+                        stmts.splice(index..index, yes.into_iter().chain(no));
                     }
                     // Code with a result must end with a return.
-                    last @ Stmt::Return(Some(_)) if n == stmts.len() => stmts.push(last),
+                    last @ Stmt::Return(Some(_)) if index == stmts.len() => stmts.push(last),
                     _ => {}
                 }
                 return;
             }
-            self.stmt(&mut stmts[n]);
-            n += 1;
+            self.stmt(&mut stmts[index]);
+            index += 1;
         }
     }
 
+    /// Applies the selected reduction within a statement.
     fn stmt(&mut self, stmt: &mut Stmt) {
         match stmt {
             Stmt::Assign(place, e) | Stmt::Compound(_, place, e) => {
@@ -94,10 +97,10 @@ impl OrderReducer {
                 self.stmts(yes);
                 self.stmts(no);
             }
-            Stmt::Switch(on, cases, rest) => {
-                self.expr(on);
+            Stmt::Switch(selector, cases, default_body) => {
+                self.expr(selector);
                 cases.iter_mut().for_each(|(_, body)| self.stmts(body));
-                self.stmts(rest);
+                self.stmts(default_body);
             }
             Stmt::ForIn(_, from, to, body) => {
                 self.expr(from);
@@ -108,7 +111,7 @@ impl OrderReducer {
                 self.expr(condition);
                 self.stmts(body);
             }
-            Stmt::Apply(_, follow) => follow.iter_mut().for_each(|body| self.stmts(body)),
+            Stmt::Apply(_, arms) => arms.iter_mut().for_each(|body| self.stmts(body)),
             Stmt::Return(None) | Stmt::Exit => {}
         }
     }
@@ -131,6 +134,8 @@ impl OrderReducer {
         }
     }
 
+    /// Applies the selected reduction, if it is one of this expression: a simpler one in its place,
+    /// or a reduction of a part.
     fn expr(&mut self, expr: &mut Expr) {
         if matches!(expr, Expr::Const(_) | Expr::Bool(_) | Expr::Invalid(_)) {
             return;

@@ -154,21 +154,21 @@ pub fn state(bytes: &[u8; BYTES]) -> Vec<Value> {
 /// Returns the sent bytes: each state variable, flattened, then the register's cells.
 pub fn sent_bytes(state: &[Value], cells: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut header = |header: Option<u8>| out.extend([u8::from(header.is_some()), header.unwrap_or(0)]);
+    let mut append_header = |header: Option<u8>| out.extend([u8::from(header.is_some()), header.unwrap_or(0)]);
     for value in state {
         match value {
-            Value::Bits(bits) => header(Some(*bits)),
-            Value::Struct(fields) => fields.iter().for_each(|field| header(Some(*field))),
-            Value::Header(one) => header(*one),
-            Value::Stack(elements) => elements.iter().for_each(|element| header(*element)),
+            Value::Bits(bits) => append_header(Some(*bits)),
+            Value::Struct(fields) => fields.iter().for_each(|field| append_header(Some(*field))),
+            Value::Header(value) => append_header(*value),
+            Value::Stack(elements) => elements.iter().for_each(|element| append_header(*element)),
             Value::Union(valid) => {
-                for n in 0..FIELDS {
-                    header(valid.filter(|(member, _)| *member == n).map(|(_, field)| field));
+                for index in 0..FIELDS {
+                    append_header(valid.filter(|(member, _)| *member == index).map(|(_, field)| field));
                 }
             }
             Value::Bool(_) => panic!("no state is a truth"),
         }
     }
-    cells.iter().for_each(|cell| header(Some(*cell)));
+    cells.iter().for_each(|cell| append_header(Some(*cell)));
     out
 }

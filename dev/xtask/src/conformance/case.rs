@@ -95,38 +95,43 @@ fn accept_outcome(path: &Path, architecture: Architecture) -> CaseOutcome {
     }
 }
 
+/// Returns the outcome for a program that p4c refuses: the front-end must refuse it with an error
+/// at a line that p4c names. `stderr` is the file with p4c's output.
 fn errors_outcome(path: &Path, architecture: Architecture, stderr: &Path) -> CaseOutcome {
     let Ok(bytes) = fs::read(stderr) else {
         return CaseOutcome::Skip { reason: "p4c has no output for it".into() };
     };
-    let named = parse_errors(&String::from_utf8_lossy(&bytes));
-    if !named.errors {
+    let p4c_errors = parse_errors(&String::from_utf8_lossy(&bytes));
+    if !p4c_errors.errors {
         return CaseOutcome::Skip { reason: "p4c only warns".into() };
     }
     let compiled = front_end(path, architecture);
-    let found: Vec<&Diagnostic> = compiled.diagnostics.iter().filter(|d| d.is_error()).collect();
-    let lines = |places: &mut dyn Iterator<Item = (String, u32)>| {
+    let our_errors: Vec<&Diagnostic> = compiled.diagnostics.iter().filter(|d| d.is_error()).collect();
+    let join_locations = |places: &mut dyn Iterator<Item = (String, u32)>| {
         places.map(|(file, line)| format!("{file}:{line}")).collect::<Vec<_>>().join(", ")
     };
-    if found.is_empty() {
+    if our_errors.is_empty() {
         let text = String::from_utf8_lossy(&bytes);
         let message = text.lines().find(|line| line.contains("error")).unwrap_or_default().to_owned();
         return CaseOutcome::fail("accepted", format!("p4c: {message}"));
     }
     // If p4c names only lines of its own core.p4 and v1model.p4, any refusal passes, because these
     // lines do not exist in our files.
-    let ours = |file: &str| matches!(file, "core.p4" | "v1model.p4" | "pna.p4");
-    let named_elsewhere = named.places.iter().all(|(file, _)| ours(file));
-    let matches =
-        |d: &&Diagnostic| source_location(d, &compiled.source_map).is_some_and(|place| named.places.contains(&place));
-    if named_elsewhere || found.iter().any(matches) {
+    let is_bundled = |file: &str| matches!(file, "core.p4" | "v1model.p4" | "pna.p4");
+    let names_only_bundled = p4c_errors.places.iter().all(|(file, _)| is_bundled(file));
+    let at_named_line = |d: &&Diagnostic| {
+        source_location(d, &compiled.source_map).is_some_and(|place| p4c_errors.places.contains(&place))
+    };
+    if names_only_bundled || our_errors.iter().any(at_named_line) {
         return CaseOutcome::Pass;
     }
-    let p4c = lines(&mut named.places.iter().cloned());
-    let first = describe(found[0], &compiled.source_map);
-    CaseOutcome::fail("another line", format!("p4c names {p4c}; ours: {first} ({} errors)", found.len()))
+    let p4c = join_locations(&mut p4c_errors.places.iter().cloned());
+    let first = describe(our_errors[0], &compiled.source_map);
+    CaseOutcome::fail("another line", format!("p4c names {p4c}; ours: {first} ({} errors)", our_errors.len()))
 }
 
+/// Returns the outcome of a program's STF test, run on the interpreter. The cause of a failure is
+/// the first finding.
 fn stf_outcome(path: &Path) -> CaseOutcome {
     let test = path.with_extension("stf");
     let text = match fs::read(&test) {
@@ -185,6 +190,7 @@ fn finding_detail(finding: &Finding, findings: usize) -> String {
     format!("{text} ({findings} findings)")
 }
 
+/// Returns the outcome of the comparison of a program's P4Info with p4c's, in the file `expected`.
 fn p4info_outcome(path: &Path, expected: &Path) -> CaseOutcome {
     let expected = match fs::read(expected) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

@@ -28,11 +28,12 @@ fn replaced(old: &str, tables: &str) -> Option<String> {
     Some(format!("{}\n\n{tables}\n{}", &old[..begin], &old[end..]))
 }
 
-fn tables(done: &[CaseResult]) -> String {
+/// Returns the tables: the counts of each category, and its failures by cause.
+fn tables(results: &[CaseResult]) -> String {
     let mut text =
         "| category | counts | programs | passed | share | bar |\n|---|---|---:|---:|---:|---:|\n".to_owned();
     for category in Category::ALL {
-        let tally = CategoryCounts::of(done, category);
+        let tally = CategoryCounts::of(results, category);
         let _ = writeln!(
             text,
             "| `{}` | {} | {} | {} | {:.1} % | {} |",
@@ -45,7 +46,7 @@ fn tables(done: &[CaseResult]) -> String {
         );
     }
     for category in Category::ALL {
-        let causes = by_cause(done, category);
+        let causes = by_cause(results, category);
         let _ = writeln!(text, "\n### `{}`: failures and their causes\n", category.name());
         if causes.is_empty() {
             text.push_str("None.\n");
@@ -58,7 +59,7 @@ fn tables(done: &[CaseResult]) -> String {
                 let _ = writeln!(text, "| `{name}` | {} | {} |", table_cell(cause), table_cell(detail));
             }
         }
-        append_skipped(&mut text, done, category);
+        append_skipped(&mut text, results, category);
     }
     text
 }

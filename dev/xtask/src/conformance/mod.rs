@@ -166,23 +166,23 @@ impl ConformanceArgs {
             "{} has no testdata/p4_16_samples; name a checkout of p4lang/p4c",
             self.p4c.display()
         );
-        let wanted = |category: Category| self.category.is_empty() || self.category.contains(&category);
+        let is_selected = |category: Category| self.category.is_empty() || self.category.contains(&category);
         let matches = |program: &str| self.filter.as_deref().is_none_or(|text| program.contains(text));
         let mut cases = select::select_cases(&testdata).context("reading the checkout")?;
-        cases.retain(|case| wanted(case.category) && matches(&case.program));
+        cases.retain(|case| is_selected(case.category) && matches(&case.program));
         let limit = Duration::from_secs(self.time_limit.max(1));
-        let done = pool::run(&testdata, cases, limit, self.jobs)?;
+        let results = pool::run(&testdata, cases, limit, self.jobs)?;
         if let Some(dir) = &self.lists {
-            report::write_lists(dir, &done, &wanted)?;
+            report::write_lists(dir, &results, &is_selected)?;
         }
         if self.markdown {
-            markdown::write(&done)?;
+            markdown::write(&results)?;
         }
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report::json(&done))?);
+            println!("{}", serde_json::to_string_pretty(&report::json(&results))?);
         } else {
-            print!("{}", report::text(&done, self.list_failures));
+            print!("{}", report::text(&results, self.list_failures));
         }
-        Ok(!self.check || report::missed_categories(&done).is_empty())
+        Ok(!self.check || report::missed_categories(&results).is_empty())
     }
 }

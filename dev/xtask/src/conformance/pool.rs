@@ -36,12 +36,12 @@ pub fn run(
         for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
-                    let next = queue.lock().next();
-                    let Some((index, case)) = next else { break };
+                    let next_case = queue.lock().next();
+                    let Some((index, case)) = next_case else { break };
                     bar.set_message(case.program.clone());
                     let outcome = run_one(&program, testdata, &case, limit);
-                    let done = CaseResult { category: case.category, program: case.program, outcome };
-                    results.lock().push((index, done));
+                    let result = CaseResult { category: case.category, program: case.program, outcome };
+                    results.lock().push((index, result));
                     bar.inc(1);
                 }
             });
@@ -50,7 +50,7 @@ pub fn run(
     bar.finish_and_clear();
     let mut results = results.into_inner();
     results.sort_by_key(|(index, _)| *index);
-    Ok(results.into_iter().map(|(_, done)| done).collect())
+    Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
 fn run_one(program: &Path, testdata: &Path, case: &ConformanceCase, limit: Duration) -> CaseOutcome {
@@ -67,6 +67,8 @@ fn run_one(program: &Path, testdata: &Path, case: &ConformanceCase, limit: Durat
     }
 }
 
+/// Waits for a case's process, and returns the outcome that it printed last. A process without one
+/// has crashed; one that exceeds the limit is killed.
 fn wait_for_outcome(mut child: Child, limit: Duration) -> CaseOutcome {
     let stdout = drain_pipe(child.stdout.take());
     let stderr = drain_pipe(child.stderr.take());

@@ -80,13 +80,13 @@ pub fn by_cause(done: &[CaseResult], category: Category) -> Vec<(&str, Vec<(&str
 }
 
 /// Renders the table, and the failures by cause.
-pub fn text(done: &[CaseResult], list_failures: bool) -> String {
+pub fn text(results: &[CaseResult], list_failures: bool) -> String {
     let mut text = format!(
         "{:<8} {:>8} {:>8} {:>8} {:>8} {:>8}  {}\n",
         "category", "programs", "passed", "share", "bar", "skipped", "reached"
     );
     for category in Category::ALL {
-        let tally = CategoryCounts::of(done, category);
+        let tally = CategoryCounts::of(results, category);
         if tally == CategoryCounts::default() {
             continue;
         }
@@ -103,7 +103,7 @@ pub fn text(done: &[CaseResult], list_failures: bool) -> String {
         );
     }
     for category in Category::ALL {
-        for (cause, programs) in by_cause(done, category) {
+        for (cause, programs) in by_cause(results, category) {
             let _ = writeln!(text, "\n{}: {} x {cause}", category.name(), programs.len());
             let shown = if list_failures { programs.len() } else { 3 };
             for (program, detail) in programs.iter().take(shown) {

@@ -16,6 +16,7 @@ pub struct P4cErrors {
 }
 
 /// Parses p4c's output.
+/// Locations of warnings do not count.
 pub fn parse_errors(text: &str) -> P4cErrors {
     let mut named = P4cErrors::default();
     let mut in_error = false;

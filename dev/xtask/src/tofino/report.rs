@@ -106,8 +106,8 @@ pub(super) fn table(rows: &[Row]) -> String {
             Ok(used) => format!("{} | {} | {}", used.stages, used.sram, used.tcam),
             Err(_) => "- | - | -".into(),
         };
-        let why = [&row.compiled, &row.planned].into_iter().filter_map(|r| r.as_ref().err());
-        let why: Vec<String> = why.map(|text| text.replace('|', "\\|")).collect();
+        let refusals = [&row.compiled, &row.planned].into_iter().filter_map(|r| r.as_ref().err());
+        let refusals: Vec<String> = refusals.map(|text| text.replace('|', "\\|")).collect();
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
@@ -117,11 +117,11 @@ pub(super) fn table(rows: &[Row]) -> String {
             row.halves,
             cells(&row.compiled),
             cells(&row.planned),
-            why.join("; plan: ")
+            refusals.join("; plan: ")
         );
     }
-    let taken = rows.iter().filter(|row| row.compiled.is_ok()).count();
-    let _ = writeln!(text, "\n{taken} of {} are accepted.", rows.len());
+    let accepted = rows.iter().filter(|row| row.compiled.is_ok()).count();
+    let _ = writeln!(text, "\n{accepted} of {} are accepted.", rows.len());
     text
 }
 

@@ -69,6 +69,8 @@ impl Tools<'_> {
         })
     }
 
+    /// Emits a program for a chip to the file `text`, with one gress or both. The inner error is
+    /// the first message of a refusal.
     fn emit(
         &self,
         halves: Halves,
@@ -89,8 +91,8 @@ impl Tools<'_> {
         if self.lower_half {
             command.arg("--lower-half").arg(dir.join("below.p4"));
         }
-        let (done, output) = run_program(self.compiler.limit, command, &dir.join("emit.log"), false)?;
-        Ok(if done { Ok(()) } else { Err(report::first_error(&output)) })
+        let (is_emitted, output) = run_program(self.compiler.limit, command, &dir.join("emit.log"), false)?;
+        Ok(if is_emitted { Ok(()) } else { Err(report::first_error(&output)) })
     }
 
     /// Plans one pipe, for the emitted program.
@@ -130,8 +132,8 @@ impl Compiler<'_> {
             command.arg("-I").arg(include);
         }
         command.arg(text);
-        let (done, output) = run_program(self.limit, command, &dir.join("compile.log"), false)?;
-        if !done {
+        let (is_compiled, output) = run_program(self.limit, command, &dir.join("compile.log"), false)?;
+        if !is_compiled {
             return Ok(Err(report::first_error(&output)));
         }
         let path = out.join("pipe/logs/resources.json");

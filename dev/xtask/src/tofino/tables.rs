@@ -53,6 +53,7 @@ struct RandomTable {
 }
 
 impl RandomTable {
+    /// Draws a table with any key elements and size that fit on the chip.
     fn random(rng: &mut Rng) -> RandomTable {
         let kind = match rng.u8(..10) {
             0..5 => TableMatch::Exact,
@@ -62,16 +63,16 @@ impl RandomTable {
         let widths: &[u32] = &[8, 9, 12, 16, 20, 24, 32, 48, 64, 128];
         let mut keys: Vec<u32> = (0..rng.usize(1..6)).map(|_| widths[rng.usize(..widths.len())]).collect();
         // Limits of a crossbar: 128 bytes for exact keys, 66 for others.
-        let most = if kind == TableMatch::Exact { 512 } else { 320 };
-        while keys.iter().sum::<u32>() > most {
+        let max_key_bits = if kind == TableMatch::Exact { 512 } else { 320 };
+        while keys.iter().sum::<u32>() > max_key_bits {
             keys.pop();
         }
         if let TableMatch::Alpm(_) = kind {
             keys.truncate(2);
             keys.push(if rng.bool() { 32 } else { 128 });
         }
-        let (least, more) = if kind == TableMatch::Exact { (6, 13) } else { (6, 9) };
-        let entries = ((1u64 << (least + rng.u32(..more))) as f64 * (1.0 + rng.f64())) as u64;
+        let (min_log, log_range) = if kind == TableMatch::Exact { (6, 13) } else { (6, 9) };
+        let entries = ((1u64 << (min_log + rng.u32(..log_range))) as f64 * (1.0 + rng.f64())) as u64;
         let entries = if let TableMatch::Alpm(partitions) = kind { entries.max(8 * partitions) } else { entries };
         let data = (0..rng.usize(..4)).map(|_| [8, 16, 24, 32, 48, 64, 128][rng.usize(..7)]).collect();
         RandomTable { kind, keys, entries, data, counter: rng.u8(..5) == 0 }
@@ -79,7 +80,7 @@ impl RandomTable {
 
     /// Draws one of the calibration's shapes.
     fn random_of_grid(rng: &mut Rng) -> RandomTable {
-        let all: &[&[u32]] = &[
+        let key_shapes: &[&[u32]] = &[
             &[32],
             &[24, 32],
             &[24, 128],
@@ -98,7 +99,7 @@ impl RandomTable {
         };
         let keys = match kind {
             TableMatch::Alpm(_) => [&[32][..], &[24, 32], &[24, 128]][rng.usize(..3)],
-            _ => all[rng.usize(..all.len())],
+            _ => key_shapes[rng.usize(..key_shapes.len())],
         };
         let sizes: &[u64] = match kind {
             TableMatch::Exact => &[1024, 4096, 16384, 65536, 131_072, 262_144, 524_288],
@@ -106,7 +107,7 @@ impl RandomTable {
             TableMatch::Alpm(_) => &[16384, 32768, 65536, 131_072, 262_144],
         };
         let data = [0, 16, 32, 64, 128][rng.usize(..5)];
-        let data = (0..data).step_by(32).map(|at| 32.min(data - at)).collect();
+        let data = (0..data).step_by(32).map(|first_bit| 32.min(data - first_bit)).collect();
         RandomTable {
             kind,
             keys: keys.to_vec(),
@@ -131,11 +132,11 @@ impl RandomTable {
     /// Returns the table in the form of the model.
     fn table(&self) -> TableDemand {
         let last = self.keys.len() - 1;
-        let exact = |n| self.kind == TableMatch::Exact || (self.kind != TableMatch::Ternary && n != last);
-        let key = |(n, bits): (usize, &u32)| KeyDemand {
-            name: format!("hdr.k.f{n}"),
+        let is_exact = |index| self.kind == TableMatch::Exact || (self.kind != TableMatch::Ternary && index != last);
+        let key = |(index, bits): (usize, &u32)| KeyDemand {
+            name: format!("hdr.k.f{index}"),
             bits: *bits,
-            exact: exact(n),
+            exact: is_exact(index),
             range: false,
         };
         let action = |name: &str, params: &[u32]| ActionDemand {
@@ -164,38 +165,38 @@ impl RandomTable {
     fn program_text(&self) -> String {
         let mut text = String::from("#include <core.p4>\n#include <tna.p4>\n\n");
         // Writing to a string does not fail.
-        let mut line = |what: &str| _ = writeln!(text, "{what}");
-        let header = |name: &str, field: &str, widths: &[u32]| {
+        let mut push_line = |text_line: &str| _ = writeln!(text, "{text_line}");
+        let header_text = |name: &str, field: &str, widths: &[u32]| {
             let mut fields: String =
                 widths.iter().enumerate().map(|(n, bits)| format!("bit<{bits}> {field}{n}; ")).collect();
-            let rest = widths.iter().sum::<u32>() % 8;
-            if rest > 0 || widths.is_empty() {
-                _ = write!(fields, "bit<{}> pad; ", 8 - rest);
+            let partial_bits = widths.iter().sum::<u32>() % 8;
+            if partial_bits > 0 || widths.is_empty() {
+                _ = write!(fields, "bit<{}> pad; ", 8 - partial_bits);
             }
             format!("header {name}_h {{ {fields}}}")
         };
-        line(&header("k", "f", &self.keys));
-        line(&header("d", "d", &self.data));
-        line("struct headers_t { k_h k; d_h d; }\nstruct metadata_t { }\nstruct no_headers_t { }");
-        line(
+        push_line(&header_text("k", "f", &self.keys));
+        push_line(&header_text("d", "d", &self.data));
+        push_line("struct headers_t { k_h k; d_h d; }\nstruct metadata_t { }\nstruct no_headers_t { }");
+        push_line(
             "parser ip(packet_in packet, out headers_t hdr, out metadata_t meta, out ingress_intrinsic_metadata_t ig_intr_md) {",
         );
-        line(
+        push_line(
             "    state start { packet.extract(ig_intr_md); packet.advance(PORT_METADATA_SIZE); packet.extract(hdr.k); packet.extract(hdr.d); transition accept; }\n}",
         );
-        line(
+        push_line(
             "control ig(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic_metadata_t ig_intr_md, in ingress_intrinsic_metadata_from_parser_t ig_prsr_md, inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md, inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {",
         );
         let count = if self.counter { "c.count(); " } else { "" };
         if self.counter {
-            line("    DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) c;");
+            push_line("    DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) c;");
         }
         let params: Vec<String> = self.data.iter().enumerate().map(|(n, bits)| format!("bit<{bits}> p{n}")).collect();
         let sets: String = (0..self.data.len()).map(|n| format!("hdr.d.d{n} = p{n}; ")).collect();
-        line(&format!("    action set({}) {{ {count}{sets}}}", params.join(", ")));
-        line(&format!("    action nothing() {{ {count}}}"));
+        push_line(&format!("    action set({}) {{ {count}{sets}}}", params.join(", ")));
+        push_line(&format!("    action nothing() {{ {count}}}"));
         if let TableMatch::Alpm(partitions) = self.kind {
-            line(&format!("    Alpm(number_partitions = {partitions}, subtrees_per_partition = 2) parts;"));
+            push_line(&format!("    Alpm(number_partitions = {partitions}, subtrees_per_partition = 2) parts;"));
         }
         let last = self.keys.len() - 1;
         let kind = |n: usize| match self.kind {
@@ -205,31 +206,31 @@ impl RandomTable {
             TableMatch::Alpm(_) => "exact",
         };
         let keys: String = (0..self.keys.len()).map(|n| format!("hdr.k.f{n}: {}; ", kind(n))).collect();
-        line(&format!(
+        push_line(&format!(
             "    table t {{\n        key = {{ {keys}}}\n        actions = {{ set; nothing; }}\n        size = {};",
             self.entries
         ));
-        line("        default_action = nothing();");
+        push_line("        default_action = nothing();");
         if self.counter {
-            line("        counters = c;");
+            push_line("        counters = c;");
         }
         if let TableMatch::Alpm(_) = self.kind {
-            line("        alpm = parts;");
+            push_line("        alpm = parts;");
         }
-        line("    }\n    apply { ig_tm_md.ucast_egress_port = 1; ig_tm_md.bypass_egress = 1; t.apply(); }\n}");
-        line(
+        push_line("    }\n    apply { ig_tm_md.ucast_egress_port = 1; ig_tm_md.bypass_egress = 1; t.apply(); }\n}");
+        push_line(
             "control id(packet_out packet, inout headers_t hdr, in metadata_t meta, in ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md) { apply { packet.emit(hdr); } }",
         );
-        line(
+        push_line(
             "parser ep(packet_in packet, out no_headers_t hdr, out metadata_t meta, out egress_intrinsic_metadata_t eg_intr_md) { state start { packet.extract(eg_intr_md); transition accept; } }",
         );
-        line(
+        push_line(
             "control eg(inout no_headers_t hdr, inout metadata_t meta, in egress_intrinsic_metadata_t eg_intr_md, in egress_intrinsic_metadata_from_parser_t eg_prsr_md, inout egress_intrinsic_metadata_for_deparser_t eg_dprsr_md, inout egress_intrinsic_metadata_for_output_port_t eg_oport_md) { apply { } }",
         );
-        line(
+        push_line(
             "control ed(packet_out packet, inout no_headers_t hdr, in metadata_t meta, in egress_intrinsic_metadata_for_deparser_t eg_dprsr_md) { apply { } }",
         );
-        line("Pipeline(ip(), ig(), id(), ep(), eg(), ed()) pipe;\nSwitch(pipe) main;");
+        push_line("Pipeline(ip(), ig(), id(), ep(), eg(), ed()) pipe;\nSwitch(pipe) main;");
         text
     }
 }
@@ -269,9 +270,9 @@ impl TablesArgs {
         }
         progress.finish_and_clear();
         drop(temporary);
-        let (text, met) = table(&rows);
+        let (text, targets_met) = table(&rows);
         print!("{text}");
-        Ok(met || !self.check)
+        Ok(targets_met || !self.check)
     }
 }
 
@@ -296,7 +297,7 @@ fn table(rows: &[Row]) -> (String, bool) {
         let note = match (&row.compiler, &row.model) {
             (Ok(compiler), Ok(model)) if compiler == model => String::new(),
             (Ok(_), Ok(_)) => "differs".to_owned(),
-            (Err(why), _) | (_, Err(why)) => why.replace('|', "\\|"),
+            (Err(reason), _) | (_, Err(reason)) => reason.replace('|', "\\|"),
         };
         let _ = writeln!(
             text,
@@ -307,33 +308,33 @@ fn table(rows: &[Row]) -> (String, bool) {
             cells(&row.model)
         );
     }
-    let both: Vec<(ChipResources, ChipResources)> =
+    let pairs: Vec<(ChipResources, ChipResources)> =
         rows.iter().filter_map(|r| Some((r.compiler.clone().ok()?, r.model.clone().ok()?))).collect();
     let taken = rows.iter().filter(|row| row.compiler.is_ok()).count();
-    let within = |(theirs, ours): &&(ChipResources, ChipResources), percent: f64, blocks: u64| {
-        let off = theirs.sram.abs_diff(ours.sram);
-        off <= blocks || off as f64 <= theirs.sram as f64 * percent / 100.0
+    let is_sram_within = |(theirs, ours): &&(ChipResources, ChipResources), percent: f64, blocks: u64| {
+        let difference = theirs.sram.abs_diff(ours.sram);
+        difference <= blocks || difference as f64 <= theirs.sram as f64 * percent / 100.0
     };
-    let fits =
+    let does_fit =
         |used: &Result<ChipResources, String>| used.as_ref().is_ok_and(|used| used.stages <= Chip::Tofino1.stages());
-    let right = rows.iter().filter(|row| fits(&row.compiler) == fits(&row.model)).count();
-    let count = |f: &dyn Fn(&&(ChipResources, ChipResources)) -> bool| both.iter().filter(f).count();
-    let bars = [
+    let same_verdict = rows.iter().filter(|row| does_fit(&row.compiler) == does_fit(&row.model)).count();
+    let count = |f: &dyn Fn(&&(ChipResources, ChipResources)) -> bool| pairs.iter().filter(f).count();
+    let targets = [
         ("TCAM blocks equal", count(&|(t, o)| t.tcam == o.tcam), taken, 97.0),
-        ("SRAM blocks within 5 % or 2 blocks", count(&|pair| within(pair, 5.0, 2)), taken, 90.0),
-        ("SRAM blocks within 15 %", count(&|pair| within(pair, 15.0, 0)), taken, 100.0),
+        ("SRAM blocks within 5 % or 2 blocks", count(&|pair| is_sram_within(pair, 5.0, 2)), taken, 90.0),
+        ("SRAM blocks within 15 %", count(&|pair| is_sram_within(pair, 15.0, 0)), taken, 100.0),
         ("stages equal", count(&|(t, o)| t.stages == o.stages), taken, 85.0),
         ("stages within one", count(&|(t, o)| t.stages.abs_diff(o.stages) <= 1), taken, 98.0),
-        ("fits or does not fit", right, rows.len(), 98.0),
+        ("fits or does not fit", same_verdict, rows.len(), 98.0),
     ];
     text.push('\n');
-    let mut met = true;
-    for (what, n, of, must) in bars {
-        let share = 100.0 * n as f64 / of.max(1) as f64;
-        met &= share >= must;
-        let _ = writeln!(text, "{what:36} {n:3} of {of:3} = {share:5.1} % (at least {must:.0} %)");
+    let mut is_met = true;
+    for (name, count, total, min_percent) in targets {
+        let share = 100.0 * count as f64 / total.max(1) as f64;
+        is_met &= share >= min_percent;
+        let _ = writeln!(text, "{name:36} {count:3} of {total:3} = {share:5.1} % (at least {min_percent:.0} %)");
     }
-    (text, met)
+    (text, is_met)
 }
 
 #[cfg(test)]

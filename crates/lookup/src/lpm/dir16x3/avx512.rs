@@ -21,6 +21,8 @@ type KeyChunkWords = [MaybeUninit<u64>; CHUNK_KEYS];
 pub(super) struct Avx512Kernel;
 
 impl LevelKernel for Avx512Kernel {
+    /// Reads the entries of eight keys at once. Addresses are prefetched one vector ahead of their
+    /// use.
     #[inline(always)]
     unsafe fn first_two_steps<A: AddressBits>(
         view: &LevelView,
@@ -33,33 +35,33 @@ impl LevelKernel for Avx512Kernel {
             "{count} keys of two words"
         );
         let mut tops: KeyChunkWords = [const { MaybeUninit::uninit() }; CHUNK_KEYS];
-        let mut places: KeyChunkWords = [const { MaybeUninit::uninit() }; CHUNK_KEYS];
+        let mut addresses: KeyChunkWords = [const { MaybeUninit::uninit() }; CHUNK_KEYS];
         for first in (0..count).step_by(AVX512_LANES) {
             // SAFETY: guaranteed by the caller, and asserted.
             unsafe {
                 let top = leading_words(keys.as_ptr().add(first * KEY_WORDS), count - first, view.key_bits);
                 _mm512_storeu_si512(tops.as_mut_ptr().add(first).cast(), top);
-                _mm512_storeu_si512(places.as_mut_ptr().add(first).cast(), entry_addresses(view, top));
-                prefetch_previous(&places, first);
+                _mm512_storeu_si512(addresses.as_mut_ptr().add(first).cast(), entry_addresses(view, top));
+                prefetch_previous(&addresses, first);
             }
         }
-        prefetch_previous(&places, count.next_multiple_of(AVX512_LANES));
+        prefetch_previous(&addresses, count.next_multiple_of(AVX512_LANES));
         for first in (0..count).step_by(AVX512_LANES) {
             // SAFETY: as above; the addresses were written above and point to entries; lanes after
             // the last key are masked.
             unsafe {
-                let there = first_lanes(count - first);
-                let place = _mm512_loadu_si512(places.as_ptr().add(first).cast());
-                let none = _mm256_setzero_si256();
-                let entries = _mm512_mask_i64gather_epi32::<1>(none, there, place, std::ptr::null());
-                _mm256_mask_storeu_epi32(results.numbers.as_mut_ptr().add(first).cast(), there, entries);
-                let at =
+                let key_lanes = first_lanes(count - first);
+                let address = _mm512_loadu_si512(addresses.as_ptr().add(first).cast());
+                let zero = _mm256_setzero_si256();
+                let entries = _mm512_mask_i64gather_epi32::<1>(zero, key_lanes, address, std::ptr::null());
+                _mm256_mask_storeu_epi32(results.numbers.as_mut_ptr().add(first).cast(), key_lanes, entries);
+                let next_addresses =
                     append_visits(view, results, first, entries, _mm512_loadu_si512(tops.as_ptr().add(first).cast()));
-                _mm512_storeu_si512(places.as_mut_ptr().add(first).cast(), at);
-                prefetch_previous(&places, first);
+                _mm512_storeu_si512(addresses.as_mut_ptr().add(first).cast(), next_addresses);
+                prefetch_previous(&addresses, first);
             }
         }
-        prefetch_previous(&places, count.next_multiple_of(AVX512_LANES));
+        prefetch_previous(&addresses, count.next_multiple_of(AVX512_LANES));
     }
 
     #[inline(always)]
@@ -133,27 +135,27 @@ unsafe fn append_visits(
     entries: __m256i,
     tops: __m512i,
 ) -> __m512i {
-    let all = |word: usize| _mm512_set1_epi64(word as i64);
+    let splat = |word: usize| _mm512_set1_epi64(word as i64);
     let kinds = _mm256_srli_epi32::<{ KIND_SHIFT as i32 }>(entries);
-    let of_kind = |kind: u32| _mm256_cmpeq_epi32_mask(kinds, _mm256_set1_epi32(kind as i32));
-    let line = _mm512_and_si512(_mm512_cvtepu32_epi64(entries), all((1 << KIND_SHIFT) - 1));
-    let bits = _mm512_and_si512(_mm512_srli_epi64::<{ 64 - 3 * LEVEL_BITS }>(tops), all((1 << LEVEL_BITS) - 1));
-    let key_indices = _mm512_add_epi64(all(first), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+    let lanes_of_kind = |kind: u32| _mm256_cmpeq_epi32_mask(kinds, _mm256_set1_epi32(kind as i32));
+    let line = _mm512_and_si512(_mm512_cvtepu32_epi64(entries), splat((1 << KIND_SHIFT) - 1));
+    let bits = _mm512_and_si512(_mm512_srli_epi64::<{ 64 - 3 * LEVEL_BITS }>(tops), splat((1 << LEVEL_BITS) - 1));
+    let key_indices = _mm512_add_epi64(splat(first), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
     let visits =
         _mm512_or_si512(_mm512_slli_epi64::<VISIT_LINE_SHIFT>(line), _mm512_slli_epi64::<VISIT_BITS_SHIFT>(bits));
     let visits = _mm512_or_si512(visits, key_indices);
-    let arrays = of_kind(ARRAY);
+    let array_lanes = lanes_of_kind(ARRAY);
     // SAFETY: guaranteed by the caller.
     unsafe {
-        append_masked(&mut results.lines, of_kind(LINE), visits);
-        append_masked(&mut results.trees, of_kind(TREE), visits);
-        append_masked(&mut results.arrays, arrays, visits);
+        append_masked(&mut results.lines, lanes_of_kind(LINE), visits);
+        append_masked(&mut results.trees, lanes_of_kind(TREE), visits);
+        append_masked(&mut results.arrays, array_lanes, visits);
     }
     // Value numbers have no line; they use the pool's first, which is in cache.
-    let blocks = _mm256_cmpneq_epi32_mask(kinds, _mm256_setzero_si256());
-    let at = _mm512_maskz_slli_epi64::<6>(blocks, line);
-    let at = _mm512_mask_add_epi64(at, arrays, at, _mm512_slli_epi64::<1>(bits));
-    _mm512_add_epi64(all(view.pool.addr()), at)
+    let block_lanes = _mm256_cmpneq_epi32_mask(kinds, _mm256_setzero_si256());
+    let offset = _mm512_maskz_slli_epi64::<6>(block_lanes, line);
+    let offset = _mm512_mask_add_epi64(offset, array_lanes, offset, _mm512_slli_epi64::<1>(bits));
+    _mm512_add_epi64(splat(view.pool.addr()), offset)
 }
 
 /// Appends the visits in a mask to a list.

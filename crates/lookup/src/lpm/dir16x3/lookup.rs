@@ -127,7 +127,8 @@ struct ScalarKernel;
 
 impl LevelKernel for ScalarKernel {}
 
-/// Does the first two steps of `count` keys.
+/// Does the first two steps of `count` keys: reads the entry of each, directly or through a page,
+/// and sorts the keys with an entry for a block by the kind of the block.
 ///
 /// # Safety
 /// `keys` has `count` keys, at most [`CHUNK_KEYS`].
@@ -146,19 +147,22 @@ unsafe fn first_two_steps_scalar<A: AddressBits>(
             let key = keys.get_unchecked(index * A::WORDS..(index + 1) * A::WORDS);
             let top = A::from_words(key, view.key_bits).leading_bits(BITS);
             let first = view.first.add((top >> (2 * LEVEL_BITS)) as usize);
-            let in_page = (first.read() as usize % (1 << KIND_SHIFT)) * PAGE_ENTRIES
+            let page_entry = (first.read() as usize % (1 << KIND_SHIFT)) * PAGE_ENTRIES
                 + (top >> LEVEL_BITS) as usize % PAGE_ENTRIES;
-            let place =
-                select_unpredictable(first.read() >> KIND_SHIFT == PAGE_KIND, view.pages.wrapping_add(in_page), first);
-            prefetch_line(place.cast());
-            entry.write((place, top));
+            let address = select_unpredictable(
+                first.read() >> KIND_SHIFT == PAGE_KIND,
+                view.pages.wrapping_add(page_entry),
+                first,
+            );
+            prefetch_line(address.cast());
+            entry.write((address, top));
         }
     }
     for (index, entry) in entries[..count].iter().enumerate() {
         // SAFETY: written above: an entry of the first level or of a page.
         let (entry, top) = unsafe {
-            let (place, top) = entry.assume_init();
-            (place.read(), top)
+            let (address, top) = entry.assume_init();
+            (address.read(), top)
         };
         results.numbers[index].write(entry);
         let (kind, bits) = (entry >> KIND_SHIFT, top % (1 << LEVEL_BITS));
@@ -183,6 +187,8 @@ pub(in super::super) fn lookup_batch<A: AddressBits>(
     lookup_with_kernel(table, levels, keys, out, walk, lookup_chunk::<A>);
 }
 
+/// Looks up keys in chunks of [`CHUNK_KEYS`]. `answer` writes the values of a chunk and appends the
+/// keys that the index does not resolve; `walk` looks those up in the trie.
 fn lookup_with_kernel<A: AddressBits>(
     table: &TypedLpmTable<A>,
     levels: &Dir16x3,
@@ -200,10 +206,10 @@ fn lookup_with_kernel<A: AddressBits>(
         value_stride: values.stride(),
         key_bits: table.lpm_bits,
     };
-    let there = out.len().min(keys.len() / A::WORDS);
-    out[there..].fill(std::ptr::null());
+    let count = out.len().min(keys.len() / A::WORDS);
+    out[count..].fill(std::ptr::null());
     let mut unresolved = SmallVec::<[u16; CHUNK_KEYS]>::new();
-    for (keys, out) in keys.chunks(CHUNK_KEYS * A::WORDS).zip(out[..there].chunks_mut(CHUNK_KEYS)) {
+    for (keys, out) in keys.chunks(CHUNK_KEYS * A::WORDS).zip(out[..count].chunks_mut(CHUNK_KEYS)) {
         unresolved.clear();
         answer(&view, keys, out, &mut unresolved);
         if !unresolved.is_empty() {
@@ -303,36 +309,37 @@ unsafe fn lookup_chunk_with<A: AddressBits, M: LevelKernel>(
     let (stride, groups) =
         (view.value_stride as u32, numbers[..count].chunks(FALLBACK_GROUP).zip(out.chunks_mut(FALLBACK_GROUP)));
     for (group, (numbers, out)) in groups.enumerate() {
-        let mut asks = false;
+        let mut has_fallback = false;
         for (number, out) in numbers.iter().zip(out) {
             // SAFETY: written for each key: a number from an entry or from a block.
             let number = unsafe { number.assume_init() };
             let value = view.values.wrapping_add((u64::from(number) * u64::from(stride)) as usize);
             *out = select_unpredictable(number == 0, std::ptr::null(), value);
-            asks |= number == FALLBACK_NUMBER;
+            has_fallback |= number == FALLBACK_NUMBER;
         }
-        if asks {
+        if has_fallback {
             // SAFETY: as above.
-            let asks = |index: &usize| unsafe { numbers[*index].assume_init() } == FALLBACK_NUMBER;
-            unresolved.extend((0..numbers.len()).filter(asks).map(|index| (FALLBACK_GROUP * group + index) as u16));
+            let is_fallback = |index: &usize| unsafe { numbers[*index].assume_init() } == FALLBACK_NUMBER;
+            unresolved
+                .extend((0..numbers.len()).filter(is_fallback).map(|index| (FALLBACK_GROUP * group + index) as u16));
         }
     }
 }
 
 #[cfg(test)]
 impl Dir16x3 {
-    /// Looks up keys as [`lookup`] does, with the kernel of other processors: 1 without AVX-512, 2
-    /// without AVX2.
+    /// Looks up keys as [`lookup`] does, with the kernel of other processors: `kernel` is 1 without
+    /// AVX-512, 2 without AVX2.
     pub(in super::super) fn lookup_without<A: AddressBits>(
         &self,
-        what: usize,
+        kernel: usize,
         table: &TypedLpmTable<A>,
         keys: &[u64],
         out: &mut [*const u8],
     ) {
         let walk = |keys: &[u64], out: &mut [*const u8]| super::super::batch::lookup_scalar(table, keys, out);
         #[cfg(target_arch = "x86_64")]
-        if what == 1 && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+        if kernel == 1 && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
             // SAFETY: the processor has the instructions.
             return lookup_with_kernel(table, self, keys, out, walk, |view, keys, out, unresolved| unsafe {
                 lookup_chunk_avx2::<A>(view, keys, out, unresolved)

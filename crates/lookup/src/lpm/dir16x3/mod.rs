@@ -197,22 +197,22 @@ impl Dir16x3 {
         (entry, number): (u64, u32),
         changed: &Range<u64>,
     ) {
-        let at = page + entry as usize % PAGE_ENTRIES;
-        let now = RunBlock::from_entry(self.pages[at]);
+        let index = page + entry as usize % PAGE_ENTRIES;
+        let old_block = RunBlock::from_entry(self.pages[index]);
         if number != FALLBACK_NUMBER {
-            now.inspect(|block| block.free_block(&mut self.pool));
-            self.pages[at] = number;
+            old_block.inspect(|block| block.free_block(&mut self.pool));
+            self.pages[index] = number;
             return;
         }
-        let all = next_level_values(entry);
+        let values_of_entry = next_level_values(entry);
         let mut paint = |values: Range<usize>, canvas: &mut dyn FnMut(Range<usize>, u32)| {
-            let range = all.start + values.start as u64..all.start + values.end as u64;
-            source.expand_range(BITS, range, &mut RelativeTarget { start: all.start, target: canvas });
+            let range = values_of_entry.start + values.start as u64..values_of_entry.start + values.end as u64;
+            source.expand_range(BITS, range, &mut RelativeTarget { start: values_of_entry.start, target: canvas });
         };
-        self.pages[at] = match now {
+        self.pages[index] = match old_block {
             Some(block) => block.rewrite_range(
                 &mut self.pool,
-                relative_range(all.start, &intersect_ranges(changed, &all)),
+                relative_range(values_of_entry.start, &intersect_ranges(changed, &values_of_entry)),
                 &mut paint,
             ),
             None => RunBlock::build_block(&mut self.pool, &mut paint),

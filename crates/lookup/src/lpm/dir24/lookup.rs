@@ -38,21 +38,21 @@ pub(crate) fn lookup_batch<A: AddressBits>(
     walk: impl Fn(&[u64], &mut [*const u8]),
 ) {
     let values = &table.forest.values;
-    let (entries, size, ask) =
+    let (entries, size, fallback_number) =
         (direct.entries.as_ptr(), direct.entry_size_log2, Dir24::fallback_number(direct.entry_size_log2));
-    let (start, stride) = (values.base_ptr(), values.stride());
+    let (value_base, stride) = (values.base_ptr(), values.stride());
     let reader = EntryReader {
         entries,
         entry_size_log2: size,
-        fallback_number: ask,
+        fallback_number,
         key_bits: table.lpm_bits,
-        values: start,
+        values: value_base,
         value_stride: stride,
     };
-    let there = out.len().min(keys.len());
-    out[there..].fill(std::ptr::null());
+    let count = out.len().min(keys.len());
+    out[count..].fill(std::ptr::null());
     let mut unresolved = UnresolvedKeys { key_indices: [MaybeUninit::uninit(); CHUNK_KEYS], len: 0 };
-    for (keys, out) in keys.chunks(CHUNK_KEYS).zip(out[..there].chunks_mut(CHUNK_KEYS)) {
+    for (keys, out) in keys.chunks(CHUNK_KEYS).zip(out[..count].chunks_mut(CHUNK_KEYS)) {
         let keys = &keys[..out.len()];
         unresolved.len = 0;
         reader.read_entries(keys, out, &mut unresolved);
@@ -101,7 +101,8 @@ impl EntryReader {
         }
     }
 
-    /// Reads the entries of sixteen keys at once.
+    /// Reads the entries of sixteen keys at once. A missing key of the last sixteen reads the first
+    /// entry, and nothing is stored for it.
     ///
     /// # Safety
     /// The processor has AVX-512 F, and `out` is as long as `keys`.
@@ -109,45 +110,45 @@ impl EntryReader {
     #[target_feature(enable = "avx512f")]
     unsafe fn read_avx512(&self, keys: &[u64], out: &mut [*const u8], unresolved: &mut UnresolvedKeys) {
         use std::arch::x86_64::*;
-        let (ask, size) =
+        let (fallback, size) =
             (_mm512_set1_epi32(self.fallback_number as i32), _mm512_set1_epi32(self.entry_size_log2 as i32));
         let (left, right) = (_mm512_set1_epi64(i64::from(64 - self.key_bits)), _mm512_set1_epi64(i64::from(64 - BITS)));
         for first in (0..keys.len()).step_by(16) {
-            let there = u32::MAX.checked_shr(32 - (keys.len() - first).min(16) as u32).unwrap_or(0);
-            let there = [there as u8, (there >> 8) as u8];
+            let key_lanes = u32::MAX.checked_shr(32 - (keys.len() - first).min(16) as u32).unwrap_or(0);
+            let key_lanes = [key_lanes as u8, (key_lanes >> 8) as u8];
             let half = |half: usize| {
                 // SAFETY: masked to the existing keys.
                 let keys = unsafe {
-                    _mm512_maskz_loadu_epi64(there[half], keys.as_ptr().wrapping_add(first + 8 * half).cast())
+                    _mm512_maskz_loadu_epi64(key_lanes[half], keys.as_ptr().wrapping_add(first + 8 * half).cast())
                 };
                 _mm512_cvtepi64_epi32(_mm512_srlv_epi64(_mm512_sllv_epi64(keys, left), right))
             };
-            let places = _mm512_inserti64x4(_mm512_castsi256_si512(half(0)), half(1), 1);
+            let indices = _mm512_inserti64x4(_mm512_castsi256_si512(half(0)), half(1), 1);
             // SAFETY: as for one key; missing keys read the first entry.
-            let words = unsafe { _mm512_i32gather_epi32::<1>(_mm512_sllv_epi32(places, size), self.entries.cast()) };
-            let numbers = _mm512_and_si512(words, ask);
-            let some = _mm512_test_epi32_mask(numbers, numbers);
-            let mut asks = _mm512_cmpeq_epi32_mask(numbers, ask) & u16::from_le_bytes(there);
+            let words = unsafe { _mm512_i32gather_epi32::<1>(_mm512_sllv_epi32(indices, size), self.entries.cast()) };
+            let numbers = _mm512_and_si512(words, fallback);
+            let has_value = _mm512_test_epi32_mask(numbers, numbers);
+            let mut fallback_lanes = _mm512_cmpeq_epi32_mask(numbers, fallback) & u16::from_le_bytes(key_lanes);
             for (half, numbers) in
                 [_mm512_castsi512_si256(numbers), _mm512_extracti64x4_epi64(numbers, 1)].into_iter().enumerate()
             {
                 let offsets =
                     _mm512_mul_epu32(_mm512_cvtepu32_epi64(numbers), _mm512_set1_epi64(self.value_stride as i64));
-                let some = some.to_le_bytes()[half];
-                let values = _mm512_maskz_add_epi64(some, offsets, _mm512_set1_epi64(self.values as i64));
+                let has_value = has_value.to_le_bytes()[half];
+                let values = _mm512_maskz_add_epi64(has_value, offsets, _mm512_set1_epi64(self.values as i64));
                 // SAFETY: masked to the existing elements.
                 unsafe {
                     _mm512_mask_storeu_epi64(
                         out.as_mut_ptr().wrapping_add(first + 8 * half).cast(),
-                        there[half],
+                        key_lanes[half],
                         values,
                     );
                 }
             }
-            while asks != 0 {
-                unresolved.key_indices[unresolved.len].write((first + asks.trailing_zeros() as usize) as u16);
+            while fallback_lanes != 0 {
+                unresolved.key_indices[unresolved.len].write((first + fallback_lanes.trailing_zeros() as usize) as u16);
                 unresolved.len += 1;
-                asks &= asks - 1;
+                fallback_lanes &= fallback_lanes - 1;
             }
         }
     }

@@ -87,32 +87,34 @@ impl<'a> CaptureScenario<'a> {
     fn exchange(&self, probes: &[&Probe]) -> Result<Vec<String>, CommandError> {
         let mut requests = Vec::new();
         for (id, probe) in (0..).zip(probes) {
-            let from = self.station(probe.from)?;
-            requests.push(self.request_frame(from, probe, id, false, None)?);
+            let sender = self.station(probe.from)?;
+            requests.push(self.request_frame(sender, probe, id, false, None)?);
         }
-        let (arrived, stats) = self.run_frames(requests)?;
-        let mut got: Vec<String> = probes.iter().map(|_| missing_reply_reason(&stats)).collect();
+        let (received, stats) = self.run_frames(requests)?;
+        let mut outcomes: Vec<String> = probes.iter().map(|_| missing_reply_reason(&stats)).collect();
         let mut replies = Vec::new();
-        let mut answering = BTreeMap::new();
-        for (port, one) in arrived.iter().filter(|(_, one)| !one.reply) {
-            let (Some(probe), Some(station)) = (probes.get(usize::from(one.id)), self.receiver(*port, one)) else {
+        let mut responders = BTreeMap::new();
+        for (port, request) in received.iter().filter(|(_, request)| !request.reply) {
+            let (Some(probe), Some(station)) = (probes.get(usize::from(request.id)), self.receiver(*port, request))
+            else {
                 continue;
             };
-            replies.push(self.request_frame(station, probe, one.id, true, Some(one.addresses))?);
-            answering.insert(one.id, station.name.clone());
-            got[usize::from(one.id)] = format!("{}, but no answer comes back", station.name);
+            replies.push(self.request_frame(station, probe, request.id, true, Some(request.addresses))?);
+            responders.insert(request.id, station.name.clone());
+            outcomes[usize::from(request.id)] = format!("{}, but no answer comes back", station.name);
         }
         if !replies.is_empty() {
             let (returned, _) = self.run_frames(replies)?;
-            for (port, one) in returned.iter().filter(|(_, one)| one.reply) {
-                let back = self.receiver(*port, one).map(|station| station.name.as_str());
-                let probe = probes.get(usize::from(one.id));
-                if let (true, Some(name)) = (back == probe.map(|probe| probe.from), answering.get(&one.id)) {
-                    got[usize::from(one.id)].clone_from(name);
+            for (port, reply) in returned.iter().filter(|(_, reply)| reply.reply) {
+                let receiver_name = self.receiver(*port, reply).map(|station| station.name.as_str());
+                let probe = probes.get(usize::from(reply.id));
+                if let (true, Some(name)) = (receiver_name == probe.map(|probe| probe.from), responders.get(&reply.id))
+                {
+                    outcomes[usize::from(reply.id)].clone_from(name);
                 }
             }
         }
-        Ok(got)
+        Ok(outcomes)
     }
 
     fn station(&self, name: &str) -> Result<&ScenarioStation, CommandError> {
@@ -121,7 +123,7 @@ impl<'a> CaptureScenario<'a> {
     }
 
     /// Builds the frame that a station's server sends for a request, or for the reply to `request`
-    /// addresses. Returns it with the gateway's port.
+    /// addresses (source and destination of the request). Returns it with the gateway's port.
     fn request_frame(
         &self,
         from: &ScenarioStation,
@@ -132,21 +134,21 @@ impl<'a> CaptureScenario<'a> {
     ) -> Result<(u32, Vec<u8>), CommandError> {
         let bug = |what: &str| CommandError::Bug(format!("{} has no {what}", from.name));
         let to = probe.address();
-        let own = from.addresses.iter().find(|own| own.is_ipv4() == to.is_ipv4());
+        let own_address = from.addresses.iter().find(|own_address| own_address.is_ipv4() == to.is_ipv4());
         let addresses = match request {
             Some((source, destination)) => (destination, source),
-            None => (*own.ok_or_else(|| bug("address of that family"))?, to),
+            None => (*own_address.ok_or_else(|| bug("address of that family"))?, to),
         };
         let uplink = self.topology.uplinks_of(&from.host).next().ok_or_else(|| bug("uplink"))?;
         let vtep = self.topology.vtep_for(from.host_address).ok_or_else(|| bug("gateway of its family"))?;
-        let envelope = OuterHeaders {
+        let outer_headers = OuterHeaders {
             macs: (uplink.host_mac.0, uplink.mac.0),
             addresses: (from.host_address, vtep),
             vni: from.sends_vni,
             inner_macs: (from.mac, self.topology.gateway.mac.0),
         };
         let message = ProbeMessage { method: probe.method, id, reply, addresses };
-        Ok((uplink.port, frame::build_frame(&message, &envelope)?))
+        Ok((uplink.port, frame::build_frame(&message, &outer_headers)?))
     }
 
     /// Returns the station that receives a frame sent on a port. Tunnel end point, VNI, MAC and
@@ -184,21 +186,24 @@ impl<'a> CaptureScenario<'a> {
         let printed = run_self(self.program, &arguments, self.work.root())?;
         let stats: RunSummary = serde_json::from_str(&printed).map_err(|error| CommandError::Bug(error.to_string()))?;
         add_stats(&mut self.stats.borrow_mut(), &stats);
-        let mut left = Vec::new();
+        let mut sent = Vec::new();
         for uplink in &self.topology.gateway.uplinks {
             let file: PathBuf = output.join(format!("{}.pcap", uplink.port));
-            left.extend(read_frames(&file)?.iter().filter_map(|frame| Some((uplink.port, frame::parse_frame(frame)?))));
+            sent.extend(read_frames(&file)?.iter().filter_map(|frame| Some((uplink.port, frame::parse_frame(frame)?))));
         }
-        Ok((left, stats))
+        Ok((sent, stats))
     }
 }
 
 /// Returns all stations of the scenario.
+/// The last is a host of a VNI that no tenant has, on the first server.
 fn stations(topology: &Topology) -> Vec<ScenarioStation> {
-    let address_of = |server: &str| topology.servers.iter().find(|one| one.name == server).map(|one| one.address);
-    let mut all = Vec::new();
+    let address_of = |server: &str| {
+        topology.servers.iter().find(|candidate| candidate.name == server).map(|candidate| candidate.address)
+    };
+    let mut stations = Vec::new();
     for vm in &topology.vms {
-        all.extend(address_of(&vm.server).map(|host_address| ScenarioStation {
+        stations.extend(address_of(&vm.server).map(|host_address| ScenarioStation {
             name: vm.name.clone(),
             host: vm.server.clone(),
             host_address,
@@ -209,18 +214,18 @@ fn stations(topology: &Topology) -> Vec<ScenarioStation> {
         }));
     }
     for remote in &topology.remotes {
-        all.extend(remote.networks.iter().map(|network| ScenarioStation {
+        stations.extend(remote.networks.iter().map(|network| ScenarioStation {
             name: remote.name.clone(),
             host: remote.name.clone(),
             host_address: remote.address,
             mac: remote.mac.0,
             vni: network.vni,
-            sends_vni: network.returns.first().map_or(network.vni, |back| back.vni),
+            sends_vni: network.returns.first().map_or(network.vni, |route| route.vni),
             addresses: network.addresses.clone(),
         }));
     }
     if let Some(first) = topology.servers.first() {
-        all.push(ScenarioStation {
+        stations.push(ScenarioStation {
             name: STRANGER.to_owned(),
             host: first.name.clone(),
             host_address: first.address,
@@ -230,7 +235,7 @@ fn stations(topology: &Topology) -> Vec<ScenarioStation> {
             addresses: vec![IpAddr::from([10, 0, 0, 66])],
         });
     }
-    all
+    stations
 }
 
 /// Returns the reason for a missing reply, from the statistics of the run.

@@ -20,23 +20,26 @@ const SCOPES: [&str; 7] = ["", "local", "peer", "idc", "cross_region", "internet
 pub fn label_counters(stats: &RunSummary, work: &WorkDir) -> Result<GatewayCounters, CommandError> {
     let vpcs = vpc_names(work)?;
     let cells = |counter: &str, name: &dyn Fn(u64) -> String| -> Vec<NamedCounter> {
-        let is = |full: &str| full == counter || full.rsplit('.').next() == Some(counter);
-        let cells = stats.counters.iter().filter(|cell| is(&cell.counter));
+        let is_counter = |full: &str| full == counter || full.rsplit('.').next() == Some(counter);
+        let cells = stats.counters.iter().filter(|cell| is_counter(&cell.counter));
         cells.map(|cell| NamedCounter { name: name(cell.index), count: cell.count }).collect()
     };
     let vpc = |index: u64| vpcs.get(&index).cloned().unwrap_or_else(|| index.to_string());
     let scope = |index: u64| {
-        usize::try_from(index).ok().and_then(|at| SCOPES.get(at)).map_or(index.to_string(), |s| s.to_string())
+        usize::try_from(index)
+            .ok()
+            .and_then(|index| SCOPES.get(index))
+            .map_or(index.to_string(), |scope| scope.to_string())
     };
-    let named = |counts: &BTreeMap<String, Counter>| {
+    let named_counters = |counts: &BTreeMap<String, Counter>| {
         counts.iter().map(|(name, count)| NamedCounter { name: name.clone(), count: *count }).collect()
     };
     Ok(GatewayCounters {
         received_from: cells("vpc_received", &vpc),
         forwarded_from: cells("vpc_forwarded", &vpc),
         scopes: cells("route_scope", &scope),
-        drops: named(&stats.drops),
-        to_cpu: named(&stats.to_cpu),
+        drops: named_counters(&stats.drops),
+        to_cpu: named_counters(&stats.to_cpu),
     })
 }
 

@@ -53,12 +53,12 @@ fn ip_headers(
 }
 
 /// Builds the bytes of a message with its outer headers.
-pub fn build_frame(message: &ProbeMessage, envelope: &OuterHeaders) -> Result<Vec<u8>, CommandError> {
+pub fn build_frame(message: &ProbeMessage, outer_headers: &OuterHeaders) -> Result<Vec<u8>, CommandError> {
     let bug = |error: etherparse::err::packet::BuildWriteError| CommandError::Bug(error.to_string());
     let ProbeMessage { method, id, reply, addresses } = *message;
-    let step = ip_headers(PacketBuilder::ethernet2(envelope.inner_macs.0, envelope.inner_macs.1), addresses)?;
+    let step = ip_headers(PacketBuilder::ethernet2(outer_headers.inner_macs.0, outer_headers.inner_macs.1), addresses)?;
     let mut payload = vec![0x08, 0, 0, 0];
-    payload.extend((envelope.vni << 8).to_be_bytes());
+    payload.extend((outer_headers.vni << 8).to_be_bytes());
     let (client, server) = (FIRST_PORT + id, DENIED_PORT);
     match (method, addresses.0.is_ipv4(), reply) {
         (ProbeMethod::Ping, true, false) => {
@@ -80,7 +80,8 @@ pub fn build_frame(message: &ProbeMessage, envelope: &OuterHeaders) -> Result<Ve
             step.tcp(server, client, 1, 65535).syn().ack(2).write(&mut payload, &[]).map_err(bug)?
         }
     }
-    let outer = ip_headers(PacketBuilder::ethernet2(envelope.macs.0, envelope.macs.1), envelope.addresses)?;
+    let outer =
+        ip_headers(PacketBuilder::ethernet2(outer_headers.macs.0, outer_headers.macs.1), outer_headers.addresses)?;
     let mut frame = Vec::new();
     outer.udp(50000, VXLAN_PORT).write(&mut frame, &payload).map_err(bug)?;
     Ok(frame)

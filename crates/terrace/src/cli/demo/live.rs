@@ -94,8 +94,8 @@ impl<'a> DemoLab<'a> {
             let arguments: Vec<&str> = command.split_whitespace().collect();
             let output = exec(&namespace, "ip", &arguments).output().map_err(CommandError::system)?;
             if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                return Err(CommandError::Environment(format!("`ip {command}` failed in {namespace}: {said}")));
+                let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(CommandError::Environment(format!("`ip {command}` failed in {namespace}: {message}")));
             }
         }
         Ok(())
@@ -196,7 +196,7 @@ impl<'a> DemoLab<'a> {
         let began = Instant::now();
         work.edit_region(&changed_region())?;
         let applied = self.gateway.apply()?;
-        let ms = began.elapsed().as_secs_f64() * 1e3;
+        let apply_ms = began.elapsed().as_secs_f64() * 1e3;
         let applied =
             applied.map_err(|message| CommandError::Bug(format!("the changed region is refused: {message}")))?;
         self.pause_for(Duration::from_millis(500))?;
@@ -212,7 +212,7 @@ impl<'a> DemoLab<'a> {
         let dropped = dropped.map(|(reason, count)| NamedCounter { name: reason.clone(), count }).collect();
         Ok(RegionChange {
             entries: [applied.inserted, applied.modified, applied.deleted],
-            ms,
+            ms: apply_ms,
             refused,
             untouched,
             dropped,

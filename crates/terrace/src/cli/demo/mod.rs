@@ -92,18 +92,25 @@ impl Demo {
         self.print_text(&show::heading(self.headings, title))
     }
 
-    fn in_namespaces(&mut self, name: &str, by: (IoArgs, &EngineArgs), stop: &AtomicBool) -> Result<(), CommandError> {
+    /// Runs the scenario with real traffic between network namespaces. `gateway_options` chooses
+    /// the gateway's I/O and engine.
+    fn in_namespaces(
+        &mut self,
+        name: &str,
+        gateway_options: (IoArgs, &EngineArgs),
+        stop: &AtomicBool,
+    ) -> Result<(), CommandError> {
         self.report.mode = "namespaces";
         self.print_heading("A region on this machine")?;
         let began = Instant::now();
         let bar = self.ui.progress("building the lab");
-        let live = DemoLab::start(name, &self.program, &self.work, by, stop)?;
+        let live = DemoLab::start(name, &self.program, &self.work, gateway_options, stop)?;
         drop(bar);
         self.print_text(&introduction(live.topology(), began))?;
 
         self.print_heading("Who reaches whom")?;
-        let passed = live.send_all_probes(PASS)?;
-        self.show_probes(passed)?;
+        let reachable = live.send_all_probes(PASS)?;
+        self.show_probes(reachable)?;
         self.print_heading("What must not pass")?;
         let blocked = live.send_each_probe(STOP)?;
         self.show_probes(blocked)?;
@@ -130,18 +137,20 @@ impl Demo {
         live.end()
     }
 
-    fn over_captures(&mut self, why: String, engine: &EngineArgs, stop: &AtomicBool) -> Result<(), CommandError> {
+    /// Runs the scenario over capture files, for a machine without namespaces; `reason` says what
+    /// it lacks.
+    fn over_captures(&mut self, reason: String, engine: &EngineArgs, stop: &AtomicBool) -> Result<(), CommandError> {
         self.report.mode = "captures";
         self.print_text(&format!(
-            "No network namespaces here: {why}\nThe same scenario runs from capture file to capture file instead. Packets are built by this program;\n\
+            "No network namespaces here: {reason}\nThe same scenario runs from capture file to capture file instead. Packets are built by this program;\n\
              who gets them is read from the captures."
         ))?;
-        self.report.why = Some(why);
+        self.report.why = Some(reason);
         self.print_heading("Who reaches whom")?;
         let (program, work) = (self.program.clone(), Rc::clone(&self.work));
         let captures = capture::CaptureScenario::new(&program, engine, &work, stop)?;
-        let passed = captures.send_probes(PASS)?;
-        self.show_probes(passed)?;
+        let reachable = captures.send_probes(PASS)?;
+        self.show_probes(reachable)?;
         self.print_heading("What must not pass")?;
         let blocked = captures.send_probes(STOP)?;
         self.show_probes(blocked)?;
@@ -196,6 +205,8 @@ impl Demo {
         Ok(())
     }
 
+    /// Writes the report to `file`, if given, and prints the verdict. Fails if something was not as
+    /// expected.
     fn finish(mut self, began: Instant, file: Option<&Path>) -> Result<(), CommandError> {
         self.report.ok = self.report.problems.is_empty();
         self.report.seconds = began.elapsed().as_secs_f64();

@@ -12,6 +12,7 @@ pub fn heading(number: usize, title: &str) -> String {
 }
 
 /// Renders the results of all probes.
+/// Columns: the sender, the target, the expected and the actual outcome, and a ping's time.
 pub fn probes(results: &[ProbeResult]) -> String {
     let mut table = StyledTable::default();
     let time = if results.iter().any(|result| result.ms.is_some()) { "ping" } else { "" };

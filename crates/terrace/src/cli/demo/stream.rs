@@ -61,14 +61,15 @@ pub struct RunningStream {
     deadline: Instant,
 }
 
-/// Starts a stream.
+/// Starts a stream between two machines of the lab: the receiver first, then the sender once the
+/// receiver listens. A ping needs no receiver.
 pub fn start_stream(topology: &Topology, plan: StreamSpec) -> Result<RunningStream, CommandError> {
-    let place = |name: &str| {
+    let namespace_of = |name: &str| {
         let endpoint =
             topology.endpoint(name).ok_or_else(|| CommandError::Bug(format!("the lab has no machine `{name}`")));
         endpoint.map(|endpoint| endpoint.namespace)
     };
-    let (from, to) = (place(plan.from)?, place(plan.to)?);
+    let (from, to) = (namespace_of(plan.from)?, namespace_of(plan.to)?);
     let seconds = plan.seconds.to_string();
     let spawn = |namespace: &str, tool: &str, arguments: &[&str]| {
         let mut command = exec(namespace, tool, arguments);
@@ -157,9 +158,9 @@ impl RunningStream {
             let _ = stdout.map(|mut stdout| stdout.read_to_string(&mut text));
             text
         });
-        let mut late = false;
-        while matches!(self.sender.try_wait(), Ok(None)) && !late {
-            late = Instant::now() > self.deadline || stop.load(Ordering::Relaxed);
+        let mut is_over = false;
+        while matches!(self.sender.try_wait(), Ok(None)) && !is_over {
+            is_over = Instant::now() > self.deadline || stop.load(Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(10));
         }
         kill_child(&mut self.sender);
@@ -167,11 +168,11 @@ impl RunningStream {
         if stop.load(Ordering::Relaxed) {
             return Err(CommandError::stopped());
         }
-        let read = match self.plan.kind {
+        let parsed = match self.plan.kind {
             StreamKind::Ping(_) => read_ping(&text),
             _ => read_iperf3(&text),
         };
-        let StreamResult { bits_per_second, retransmits, packets, lost } = read.map_err(|problem| {
+        let StreamResult { bits_per_second, retransmits, packets, lost } = parsed.map_err(|problem| {
             let StreamSpec { from, to, address, .. } = self.plan;
             CommandError::Environment(format!("{from} to {to} ({address}), {}: {problem}", self.plan.kind.protocol()))
         })?;

@@ -51,6 +51,7 @@ impl StyledTable {
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
+            // With the blank that the line starts with, two blanks of indentation.
             let mut line = String::from(" ");
             let mut blanks = 1;
             for (cell, width) in row.iter().zip(&widths) {

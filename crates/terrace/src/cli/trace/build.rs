@@ -42,6 +42,8 @@ pub fn packet(text: &str) -> Result<Vec<u8>, PacketSyntaxError> {
     Ok(bytes)
 }
 
+/// Builds the bytes of the layers from outside to inside. `around` are the addresses of the IP
+/// header around them, for the checksums of TCP, UDP and ICMPv6.
 fn build_layers(layers: &[PacketLayer<'_>], around: Option<PseudoHeader>) -> Result<Vec<u8>, PacketSyntaxError> {
     let Some((layer, inner)) = layers.split_first() else { return Ok(Vec::new()) };
     let next = inner.first();
@@ -64,7 +66,7 @@ fn build_layers(layers: &[PacketLayer<'_>], around: Option<PseudoHeader>) -> Res
 }
 
 /// Returns the number that identifies the next header: the value of `field` if given, else that of
-/// the next layer.
+/// the next layer in `known`, else `most`, the largest number of the field.
 fn next_header_number(
     layer: &PacketLayer<'_>,
     field: &'static str,
@@ -72,16 +74,16 @@ fn next_header_number(
     next: Option<&PacketLayer<'_>>,
     known: &[(&str, u32)],
 ) -> Result<u32, PacketSyntaxError> {
-    if let Some(given) = layer.number(field, most)? {
-        return Ok(given);
+    if let Some(number) = layer.number(field, most)? {
+        return Ok(number);
     }
     let Some(next) = next else { return Ok(most) };
     let found = known.iter().find(|(name, _)| *name == next.name()).map(|(_, number)| *number);
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).filter(|name| *name != "payload").collect();
-    let own = layer.name();
-    found.ok_or_else(|| match LAYERS.split(", ").any(|name| name == next.name()) {
+    let name = layer.name();
+    found.ok_or_else(|| match LAYERS.split(", ").any(|layer_name| layer_name == next.name()) {
         true => next.bad(format!(
-            "{} does not follow {own}; put {} between, or give the next type with {own}({field}=NUMBER)",
+            "{} does not follow {name}; put {} between, or give the next type with {name}({field}=NUMBER)",
             next.name(),
             names.join(" or ")
         )),
@@ -147,11 +149,11 @@ fn build_ipv4(
     next: Option<&PacketLayer<'_>>,
 ) -> Result<Vec<u8>, PacketSyntaxError> {
     let (source, destination) = (layer.ipv4_or_default("src", SOURCE_V4)?, layer.ipv4_or_default("dst", OTHER_V4)?);
-    let behind = build_layers(inner, Some(PseudoHeader::V4(source, destination)))?;
+    let payload = build_layers(inner, Some(PseudoHeader::V4(source, destination)))?;
     let fragment = layer.number_or("df", 1, 0)? << 14 | layer.number_or("mf", 1, 0)? << 13;
     let fragment = (fragment | layer.number_or("offset", 0x1fff, 0)?) as u16;
     let mut bytes = vec![0x45, layer.number_or("tos", 255, 0)? as u8];
-    bytes.extend(checked_length(layer, 20 + behind.len())?.to_be_bytes());
+    bytes.extend(checked_length(layer, 20 + payload.len())?.to_be_bytes());
     bytes.extend((layer.number_or("id", 0xffff, 0)? as u16).to_be_bytes());
     bytes.extend(fragment.to_be_bytes());
     bytes.push(layer.number_or("ttl", 255, 64)? as u8);
@@ -160,7 +162,7 @@ fn build_ipv4(
     bytes.extend(source.octets());
     bytes.extend(destination.octets());
     put_checksum(layer, &mut bytes, 10, Sum16BitWords::new())?;
-    bytes.extend(behind);
+    bytes.extend(payload);
     Ok(bytes)
 }
 
@@ -225,13 +227,13 @@ fn build_udp(
     next: Option<&PacketLayer<'_>>,
     around: Option<PseudoHeader>,
 ) -> Result<Vec<u8>, PacketSyntaxError> {
-    let usual = if next.is_some_and(|next| next.name() == "vxlan") { VXLAN_PORT } else { 53 };
-    let behind = build_layers(inner, None)?;
+    let usual_port = if next.is_some_and(|next| next.name() == "vxlan") { VXLAN_PORT } else { 53 };
+    let payload = build_layers(inner, None)?;
     let mut bytes = (layer.number_or("sport", 0xffff, EPHEMERAL)? as u16).to_be_bytes().to_vec();
-    bytes.extend((layer.number_or("dport", 0xffff, usual)? as u16).to_be_bytes());
-    bytes.extend(checked_length(layer, 8 + behind.len())?.to_be_bytes());
+    bytes.extend((layer.number_or("dport", 0xffff, usual_port)? as u16).to_be_bytes());
+    bytes.extend(checked_length(layer, 8 + payload.len())?.to_be_bytes());
     bytes.extend([0; 2]);
-    bytes.extend(behind);
+    bytes.extend(payload);
     let sum = pseudo_header_sum(around, 17, bytes.len());
     put_checksum(layer, &mut bytes, 6, sum)?;
     if bytes[6..8] == [0; 2] && layer.number("checksum", 0xffff)?.is_none() {

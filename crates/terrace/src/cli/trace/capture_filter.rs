@@ -10,15 +10,15 @@ use pcap::{Capture, Linktype};
 /// If libpcap refuses the filter, with its message.
 pub fn compile(text: &str) -> Result<Vec<BpfInstruction>, CommandError> {
     let refused = |error: pcap::Error| {
-        let said = error.to_string();
-        let said = said.strip_prefix("libpcap error: ").unwrap_or(&said).to_owned();
+        let message = error.to_string();
+        let message = message.strip_prefix("libpcap error: ").unwrap_or(&message).to_owned();
         CommandError::Usage(format!(
-            "--filter `{text}`: {said}; the syntax is that of tcpdump (man pcap-filter), for example 'udp port 4789 and host 10.0.0.1'"
+            "--filter `{text}`: {message}; the syntax is that of tcpdump (man pcap-filter), for example 'udp port 4789 and host 10.0.0.1'"
         ))
     };
-    let dead = Capture::dead(Linktype::ETHERNET).map_err(refused)?;
-    let program = dead.compile(text, true).map_err(refused)?;
-    let one = |instruction: &pcap::BpfInstruction| {
+    let handle = Capture::dead(Linktype::ETHERNET).map_err(refused)?;
+    let program = handle.compile(text, true).map_err(refused)?;
+    let convert = |instruction: &pcap::BpfInstruction| {
         // The crate gives the fields only as text, as `tcpdump -ddd` prints them.
         let text = instruction.to_string();
         let mut numbers = text.split(' ').map(str::parse::<u32>);
@@ -26,7 +26,7 @@ pub fn compile(text: &str) -> Result<Vec<BpfInstruction>, CommandError> {
         let (code, jt, jf, k) = (next()?, next()?, next()?, next()?);
         Some(BpfInstruction { code: code.try_into().ok()?, jt: jt.try_into().ok()?, jf: jf.try_into().ok()?, k })
     };
-    let instructions: Option<Vec<BpfInstruction>> = program.get_instructions().iter().map(one).collect();
+    let instructions: Option<Vec<BpfInstruction>> = program.get_instructions().iter().map(convert).collect();
     instructions.ok_or_else(|| CommandError::Bug("libpcap's instructions have another form than expected".to_owned()))
 }
 

@@ -83,6 +83,8 @@ impl FieldArgs {
     /// # Errors
     /// If a field is given neither on the command line nor by the region. The error names the
     /// missing flag.
+    /// Returns the bytes of the VXLAN packet and, if the region has an uplink for it, the port that
+    /// it arrives on.
     pub fn build(&self, region: Option<&ResolvedRegion>) -> Result<BuiltPacket, CommandError> {
         let missing = |flag: &str, what: &str| CommandError::Usage(format!("{what} is not known; give {flag}"));
         let vni = self.vni.ok_or_else(|| missing("--vni", "the VNI"))?;
@@ -102,21 +104,23 @@ impl FieldArgs {
         if self.payload > 9000 {
             return Err(CommandError::Usage("--payload is more than 9000; no jumbo frame holds that".to_owned()));
         }
-        let known = region.map(|region| find_sender(region, vni, source, self.outer_src)).unwrap_or_default();
-        let vm_mac = self.inner_src_mac.or(known.vm_mac).unwrap_or(Mac([2, 0, 0, 0, 0, 1]));
+        let sender = region.map(|region| find_sender(region, vni, source, self.outer_src)).unwrap_or_default();
+        let vm_mac = self.inner_src_mac.or(sender.vm_mac).unwrap_or(Mac([2, 0, 0, 0, 0, 1]));
         let router = region.map(|region| region.file.gateway.mac.value);
         let router = self.inner_dst_mac.or(router).unwrap_or(Mac([2, 0, 0, 0, 0, 2]));
         let inner = self.inner(vm_mac, router, source, destination)?;
 
         let no_server = format!("the server of VM {source} in VNI {vni}");
-        let server = self.outer_src.or(known.server).ok_or_else(|| missing("--outer-src (or --region)", &no_server))?;
+        let server =
+            self.outer_src.or(sender.server).ok_or_else(|| missing("--outer-src (or --region)", &no_server))?;
         let vteps = region.map(|region| region.file.gateway.vteps.as_slice()).unwrap_or_default();
         let vtep = vteps.iter().map(|vtep| vtep.value).find(|vtep| vtep.is_ipv4() == server.is_ipv4());
         let gateway = self.outer_dst.or(vtep);
         let gateway = gateway.ok_or_else(|| missing("--outer-dst (or --region)", "the gateway's underlay address"))?;
-        let (port, own, peer) =
-            known.uplink.map_or((None, None, None), |(port, own, peer)| (Some(port), Some(own), Some(peer)));
-        let macs = (peer.unwrap_or(Mac([2, 0, 0, 0, 1, 1])), own.unwrap_or(Mac([2, 0, 0, 0, 1, 2])));
+        let (port, own_mac, peer_mac) = sender
+            .uplink
+            .map_or((None, None, None), |(port, own_mac, peer_mac)| (Some(port), Some(own_mac), Some(peer_mac)));
+        let macs = (peer_mac.unwrap_or(Mac([2, 0, 0, 0, 1, 1])), own_mac.unwrap_or(Mac([2, 0, 0, 0, 1, 2])));
         let mut vxlan = vec![0x08, 0, 0, 0];
         vxlan.extend((vni << 8).to_be_bytes());
         vxlan.extend(inner);
@@ -127,6 +131,8 @@ impl FieldArgs {
         Ok(BuiltPacket { bytes, port })
     }
 
+    /// Builds the inner frame, from the VM to its router. The payload counts up from 0. `--proto`
+    /// may be a number of IP, which then has no header of its own.
     fn inner(
         &self,
         source_mac: Mac,
@@ -134,16 +140,17 @@ impl FieldArgs {
         source: IpAddr,
         destination: IpAddr,
     ) -> Result<Vec<u8>, CommandError> {
-        let step = append_ip_header(PacketBuilder::ethernet2(source_mac.0, router.0), source, destination, self.ttl)?;
-        let payload: Vec<u8> = (0..self.payload).map(|at| at as u8).collect();
+        let headers =
+            append_ip_header(PacketBuilder::ethernet2(source_mac.0, router.0), source, destination, self.ttl)?;
+        let payload: Vec<u8> = (0..self.payload).map(|index| index as u8).collect();
         let mut bytes = Vec::new();
         let written = match self.proto.as_str() {
-            "tcp" => step.tcp(self.sport, self.dport, 1, 65535).syn().write(&mut bytes, &payload),
-            "udp" => step.udp(self.sport, self.dport).write(&mut bytes, &payload),
-            "icmp" if source.is_ipv4() => step.icmpv4_echo_request(1, 1).write(&mut bytes, &payload),
-            "icmp" => step.icmpv6_echo_request(1, 1).write(&mut bytes, &payload),
+            "tcp" => headers.tcp(self.sport, self.dport, 1, 65535).syn().write(&mut bytes, &payload),
+            "udp" => headers.udp(self.sport, self.dport).write(&mut bytes, &payload),
+            "icmp" if source.is_ipv4() => headers.icmpv4_echo_request(1, 1).write(&mut bytes, &payload),
+            "icmp" => headers.icmpv6_echo_request(1, 1).write(&mut bytes, &payload),
             other => match other.parse() {
-                Ok(number) => step.write(&mut bytes, IpNumber(number), &payload),
+                Ok(number) => headers.write(&mut bytes, IpNumber(number), &payload),
                 Err(_) => {
                     return Err(CommandError::Usage(format!(
                         "--proto {other} is unknown; give tcp, udp, icmp or a number"
@@ -184,18 +191,18 @@ fn find_sender(region: &ResolvedRegion, vni: u32, source: IpAddr, outer_source: 
     let servers = file.servers.iter().map(|server| server.address.value).zip(&region.server_uplinks);
     let remotes = file.remotes.iter().map(|remote| remote.address.value).zip(&region.remote_uplinks);
     let sender = servers.chain(remotes).find(|(address, _)| Some(*address) == outer_source);
-    let said = sender.and_then(|(_, uplinks)| uplink(uplinks));
+    let outer_uplink = sender.and_then(|(_, uplinks)| uplink(uplinks));
     let is_sender = |(index, vm): &(usize, &region::Vm)| {
         let (vpc, _) = region.vm_locations[*index];
         file.vpcs[vpc].vni.value == vni && vm.addresses.iter().any(|address| address.value == source)
     };
     let Some((index, vm)) = file.vms.iter().enumerate().find(is_sender) else {
-        return SenderInfo { uplink: said, ..SenderInfo::default() };
+        return SenderInfo { uplink: outer_uplink, ..SenderInfo::default() };
     };
     let (_, server) = region.vm_locations[index];
     SenderInfo {
         vm_mac: Some(vm.mac.value),
         server: Some(file.servers[server].address.value),
-        uplink: said.or_else(|| uplink(&region.server_uplinks[server])),
+        uplink: outer_uplink.or_else(|| uplink(&region.server_uplinks[server])),
     }
 }

@@ -93,6 +93,8 @@ pub fn parse_layers(whole: &str) -> Result<Vec<PacketLayer<'_>>, PacketSyntaxErr
     Ok(layers)
 }
 
+/// Parses one layer, `NAME` or `NAME(FIELD=VALUE, ...)`. `whole` is the complete description, for
+/// error messages with a mark at the position.
 fn parse_layer<'a>(whole: &'a str, piece: TextSpan<'a>) -> Result<PacketLayer<'a>, PacketSyntaxError> {
     let Some(open) = piece.text.find('(') else {
         if piece.text.is_empty() {
@@ -109,15 +111,15 @@ fn parse_layer<'a>(whole: &'a str, piece: TextSpan<'a>) -> Result<PacketLayer<'a
         return Err(bad(whole, at, "a `)` is missing here".to_owned()));
     }
     let mut fields = Vec::new();
-    let mut rest = Some(piece.part(open + 1, piece.text.len() - 1));
-    while let Some(inner) = rest.filter(|inner| !inner.text.trim().is_empty()) {
-        let (one, behind) = inner.split(',');
-        let one = one.trim();
-        fields.push(match one.split('=') {
+    let mut remaining = Some(piece.part(open + 1, piece.text.len() - 1));
+    while let Some(inner) = remaining.filter(|inner| !inner.text.trim().is_empty()) {
+        let (field, after) = inner.split(',');
+        let field = field.trim();
+        fields.push(match field.split('=') {
             (value, None) => (None, value),
             (name, Some(value)) => (Some(name.trim()), value.trim()),
         });
-        rest = behind;
+        remaining = after;
     }
     Ok(PacketLayer { whole, name: piece.part(0, open).trim(), fields, known: RefCell::default() })
 }
@@ -211,7 +213,8 @@ impl<'a> PacketLayer<'a> {
         number(value.text).filter(|value| *value <= most).map(Some).ok_or_else(wrong)
     }
 
-    /// Refuses fields that were never looked up.
+    /// Refuses fields that were never looked up, and fields given twice. `alone`: a value without a
+    /// name is allowed.
     pub fn refuse_unknown_fields(&self, alone: bool) -> Result<(), PacketSyntaxError> {
         let known = self.known.borrow();
         for (index, (name, value)) in self.fields.iter().enumerate() {
@@ -219,16 +222,16 @@ impl<'a> PacketLayer<'a> {
                 if alone {
                     continue;
                 }
-                let what = format!("`{}` has no name; write FIELD={}", value.text, value.text);
-                return Err(bad(self.whole, value.at, what));
+                let message = format!("`{}` has no name; write FIELD={}", value.text, value.text);
+                return Err(bad(self.whole, value.at, message));
             };
             if !known.contains(&name.text) {
-                let what = format!("{} has no field `{}`; it has {}", self.name(), name.text, known.join(", "));
-                return Err(bad(self.whole, name.at, what));
+                let message = format!("{} has no field `{}`; it has {}", self.name(), name.text, known.join(", "));
+                return Err(bad(self.whole, name.at, message));
             }
-            let same =
+            let has_same_name =
                 |(other, _): &(Option<TextSpan<'_>>, TextSpan<'_>)| other.is_some_and(|other| other.text == name.text);
-            if self.fields[..index].iter().any(same) {
+            if self.fields[..index].iter().any(has_same_name) {
                 return Err(bad(self.whole, name.at, format!("`{}` is given twice; leave one out", name.text)));
             }
         }

@@ -80,9 +80,11 @@ impl TraceArgs {
         TraceArgs { offload: true, ..self }.run(ui)
     }
 
+    /// Traces a packet: on running nodes if sockets are given, otherwise on the interpreter with
+    /// the entries of the arguments. Without a packet, shows packets that pass a node.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
-        let given = [self.pcap.is_some(), self.hex.is_some(), self.words.is_some(), self.fields.vni.is_some()];
-        let has_packet = given.contains(&true);
+        let packet_sources = [self.pcap.is_some(), self.hex.is_some(), self.words.is_some(), self.fields.vni.is_some()];
+        let has_packet = packet_sources.contains(&true);
         let sockets = self.on_node.sockets();
         if !sockets.is_empty() {
             if !has_packet && self.offload {
@@ -98,9 +100,9 @@ impl TraceArgs {
             return self.on_node.explain(&sockets, &input, self.offload, self.verbose, ui);
         }
         if !has_packet {
-            let ways = "--pcap FILE [--packet-number N], --hex DIGITS, --packet LAYERS, or --vni N --inner-src A --inner-dst B";
+            let sources = "--pcap FILE [--packet-number N], --hex DIGITS, --packet LAYERS, or --vni N --inner-src A --inner-dst B";
             return Err(CommandError::Usage(format!(
-                "there is no packet to trace; give one of {ways}, or --node to see packets that pass a node"
+                "there is no packet to trace; give one of {sources}, or --node to see packets that pass a node"
             )));
         }
         let inputs = self.inputs.load(ui)?;
@@ -139,8 +141,8 @@ impl TraceArgs {
     }
 }
 
-/// Reads packet number `wanted` of a capture.
-fn read_captured_packet(path: &Path, wanted: u64) -> Result<Packet, CommandError> {
+/// Reads packet number `packet_number` of a capture.
+fn read_captured_packet(path: &Path, packet_number: u64) -> Result<Packet, CommandError> {
     let refused = |error: io::capture::CaptureError| CommandError::Refused(format!("{:#}", anyhow::Error::from(error)));
     let mut reader = CaptureReader::open(path).map_err(refused)?;
     let mut packet = Packet::new();
@@ -148,16 +150,16 @@ fn read_captured_packet(path: &Path, wanted: u64) -> Result<Packet, CommandError
     loop {
         let record = reader.next(&mut packet).map_err(refused)?;
         if matches!(record, Record::End) {
-            let has = format!("{} has {number} packets", path.display());
+            let file_text = format!("{} has {number} packets", path.display());
             return Err(CommandError::Refused(format!(
-                "{has}, so there is no packet {wanted}; give --packet-number 1 to {number}"
+                "{file_text}, so there is no packet {packet_number}; give --packet-number 1 to {number}"
             )));
         }
         number += 1;
-        if number == wanted {
+        if number == packet_number {
             return match record {
                 Record::Oversize(bytes) => Err(CommandError::Refused(format!(
-                    "packet {wanted} has {bytes} bytes; no port takes such a packet"
+                    "packet {packet_number} has {bytes} bytes; no port takes such a packet"
                 ))),
                 _ => Ok(packet),
             };

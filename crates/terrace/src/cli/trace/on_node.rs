@@ -84,7 +84,8 @@ impl NodeArgs {
         ui.result(&document, || cross_node::hypothetical_trace(&told, verbose))
     }
 
-    /// Traces packets that pass the node.
+    /// Traces packets that pass the node at the first socket, and follows them over the other
+    /// nodes. Ends after `--count` packets or `--seconds`. `verbose` shows all steps.
     pub fn live(
         &self,
         sockets: &[PathBuf],
@@ -95,18 +96,18 @@ impl NodeArgs {
         let Some((socket, others)) = sockets.split_first() else { return Ok(()) };
         let follow = self.live || !others.is_empty();
         if follow && self.pcapng.is_some() {
-            let what =
+            let message =
                 "--pcapng works with one node and without --live, because a followed packet is seen at several nodes";
-            return Err(CommandError::Usage(what.to_owned()));
+            return Err(CommandError::Usage(message.to_owned()));
         }
         let filter = self.filter.as_deref().map(capture_filter::compile).transpose()?;
         let (drops, reason) = (self.drops, self.reason.clone());
         // If a lower tier may drop the packet, its outcome is known only after following it.
         let by_outcome = follow && (drops || reason.is_some());
         let packets = if by_outcome { MAX_PACKETS } else { self.count };
-        let of = TraceRequest { filter, port, drops, reason, follow, packets, seconds: self.seconds };
-        let mut answers = ResponseStream::begin(socket, &ControlRequest::Trace(of)).map_err(failed)?;
-        let (mut told, mut followed) = (0, 0);
+        let request = TraceRequest { filter, port, drops, reason, follow, packets, seconds: self.seconds };
+        let mut answers = ResponseStream::begin(socket, &ControlRequest::Trace(request)).map_err(failed)?;
+        let (mut noted_lost, mut followed) = (0, 0);
         let (mut names, mut file) = (BTreeMap::new(), None);
         loop {
             match answers.answer().map_err(failed)? {
@@ -117,18 +118,18 @@ impl NodeArgs {
                     ui.note(format!("tracing up to {} packets for {} s", self.count, self.seconds));
                 }
                 ControlResponse::Trace(TraceResponse::Packet(mut traced)) => {
-                    let story = match follow {
+                    let elsewhere = match follow {
                         true => Some(nodes::follow(socket, others, &traced, PATIENCE).map_err(failed)?),
                         false => None,
                     };
-                    if let Some(story) = story.as_ref().filter(|_| by_outcome) {
-                        if !story.drops(&traced, self.reason.as_deref()) {
+                    if let Some(elsewhere) = elsewhere.as_ref().filter(|_| by_outcome) {
+                        if !elsewhere.drops(&traced, self.reason.as_deref()) {
                             continue;
                         }
                         followed += 1;
                         traced.number = followed;
                     }
-                    if !self.show(&traced, story.as_ref(), &names, file.as_mut(), verbose, ui)? {
+                    if !self.show(&traced, elsewhere.as_ref(), &names, file.as_mut(), verbose, ui)? {
                         return Ok(());
                     }
                     if by_outcome && followed == self.count {
@@ -136,12 +137,14 @@ impl NodeArgs {
                         return Ok(());
                     }
                 }
-                ControlResponse::Trace(TraceResponse::Waiting { lost }) => note_lost(lost, &mut told, ui),
+                // Packets that the node could not report are noted once for each increase of their
+                // number.
+                ControlResponse::Trace(TraceResponse::Waiting { lost }) => note_lost(lost, &mut noted_lost, ui),
                 ControlResponse::Trace(TraceResponse::Ended { shown, lost }) => {
-                    note_lost(lost, &mut told, ui);
+                    note_lost(lost, &mut noted_lost, ui);
                     let shown = if by_outcome { followed } else { shown };
-                    let where_to = self.pcapng.as_ref().map(|path| format!(", written to {}", path.display()));
-                    ui.note(format!("{shown} packets{}", where_to.unwrap_or_default()));
+                    let written_to = self.pcapng.as_ref().map(|path| format!(", written to {}", path.display()));
+                    ui.note(format!("{shown} packets{}", written_to.unwrap_or_default()));
                     return Ok(());
                 }
                 other => return Err(unexpected(&other)),
@@ -153,7 +156,7 @@ impl NodeArgs {
     fn show(
         &self,
         traced: &TraceJson,
-        story: Option<&CrossNodeTrace>,
+        elsewhere: Option<&CrossNodeTrace>,
         names: &BTreeMap<u32, String>,
         file: Option<&mut PcapNg>,
         verbose: bool,
@@ -165,8 +168,8 @@ impl NodeArgs {
         if ui.json {
             // One document per line, so that a reader can process them as they come.
             let mut document = serde_json::to_value(traced).map_err(|error| CommandError::Bug(error.to_string()))?;
-            if let Some(story) = story {
-                document["elsewhere"] = json!(story);
+            if let Some(elsewhere) = elsewhere {
+                document["elsewhere"] = json!(elsewhere);
             }
             return write_on(&format!("{document}\n"));
         }
@@ -174,8 +177,9 @@ impl NodeArgs {
             Some(name) => format!("port {number} ({name})"),
             None => format!("port {number}"),
         };
-        let story = story.map(|story| cross_node::cross_node_trace(traced, story, verbose)).unwrap_or_default();
-        write_on(&(render::render_traced(traced, port, verbose) + &story))
+        let elsewhere =
+            elsewhere.map(|elsewhere| cross_node::cross_node_trace(traced, elsewhere, verbose)).unwrap_or_default();
+        write_on(&(render::render_traced(traced, port, verbose) + &elsewhere))
     }
 }
 

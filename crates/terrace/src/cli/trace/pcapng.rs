@@ -62,15 +62,15 @@ impl PcapNg {
         let ports = &self.ports;
         let text = render::render_traced(traced, |port| interface_name(ports, Interface::Port(port)), verbose);
         let text = anstream::adapter::strip_str(&text).to_string();
-        let at = Duration::from_nanos(traced.packet.at_ns);
-        self.packet(Interface::Port(traced.packet.port), at, &traced.packet.hex, INBOUND, text)?;
-        for fate in &traced.verdicts {
-            let comment = format!("verdict on packet #{}: {fate}", traced.number);
-            match fate {
+        let time = Duration::from_nanos(traced.packet.at_ns);
+        self.packet(Interface::Port(traced.packet.port), time, &traced.packet.hex, INBOUND, text)?;
+        for verdict in &traced.verdicts {
+            let comment = format!("verdict on packet #{}: {verdict}", traced.number);
+            match verdict {
                 VerdictJson::Forward { port, hex, .. } => {
-                    self.packet(Interface::Port(*port), at, hex, OUTBOUND, comment)?;
+                    self.packet(Interface::Port(*port), time, hex, OUTBOUND, comment)?;
                 }
-                VerdictJson::Cpu { hex, .. } => self.packet(Interface::Cpu, at, hex, OUTBOUND, comment)?,
+                VerdictJson::Cpu { hex, .. } => self.packet(Interface::Cpu, time, hex, OUTBOUND, comment)?,
                 VerdictJson::Drop { .. } => {}
             }
         }
@@ -81,10 +81,12 @@ impl PcapNg {
         }
     }
 
+    /// Writes a packet with a comment, which is cut to a length that all readers take. `time` is
+    /// the time since 1970; `direction` is the flag for received or sent.
     fn packet(
         &mut self,
         interface: Interface,
-        at: Duration,
+        time: Duration,
         hex: &str,
         direction: u32,
         mut comment: String,
@@ -101,7 +103,7 @@ impl PcapNg {
             EnhancedPacketOption::Flags(direction),
         ];
         let original_len = data.len() as u32;
-        let block = EnhancedPacketBlock { interface_id, timestamp: at, original_len, data: data.into(), options };
+        let block = EnhancedPacketBlock { interface_id, timestamp: time, original_len, data: data.into(), options };
         self.writer.write_block(&block.into_block()).map(drop).map_err(|error| write_failed(&self.path, &error))
     }
 

@@ -26,8 +26,8 @@ pub fn render_steps(steps: &[TraceStep], verdicts: &[VerdictJson], verbose: bool
             event if verbose => ("      ", event.to_string()),
             _ => continue,
         };
-        let at = step.at.as_ref().map_or(String::new(), |at| format!("  {dim}[{at}]{dim:#}"));
-        let _ = writeln!(text, "{indent}{line}{at}");
+        let location = step.at.as_ref().map_or(String::new(), |location| format!("  {dim}[{location}]{dim:#}"));
+        let _ = writeln!(text, "{indent}{line}{location}");
     }
     for verdict in verdicts.iter().filter(|_| verbose) {
         if let Some(bytes) = verdict.hex() {
@@ -43,8 +43,8 @@ fn render_table(event: &TraceEvent, hit: Option<&interp::EntryHit>) -> String {
     let list = |values: &[interp::NamedValue]| {
         values.iter().map(|value| format!("{}={}", value.name, value.value)).collect::<Vec<_>>().join(", ")
     };
-    let name = style::NAME;
-    let mut text = format!("table {name}{table}{name:#}({})\n      ", list(keys));
+    let bold = style::NAME;
+    let mut text = format!("table {bold}{table}{bold:#}({})\n      ", list(keys));
     match hit {
         None => text += "miss",
         Some(hit) => {
@@ -58,9 +58,9 @@ fn render_table(event: &TraceEvent, hit: Option<&interp::EntryHit>) -> String {
         }
     }
     let _ = write!(text, " -> {action}({})", list(arguments));
-    if let Some(from) = hit.and_then(|hit| hit.provenance.as_ref()) {
+    if let Some(origin) = hit.and_then(|hit| hit.provenance.as_ref()) {
         let good = style::GOOD;
-        let _ = write!(text, "\n      {good}from {from}{good:#}");
+        let _ = write!(text, "\n      {good}from {origin}{good:#}");
     }
     text
 }
@@ -69,17 +69,17 @@ fn render_table(event: &TraceEvent, hit: Option<&interp::EntryHit>) -> String {
 /// port.
 pub fn render_traced(traced: &TraceJson, port: impl Fn(u32) -> String, verbose: bool) -> String {
     let TraceJson { number, packet, worker, verdicts, omitted_verdicts, .. } = traced;
-    let (head, dim) = (style::HEAD, style::DIM);
+    let (bold, dim) = (style::HEAD, style::DIM);
     let mut text = format!(
-        "{head}#{number} {} on {}, {} bytes{head:#}",
+        "{bold}#{number} {} on {}, {} bytes{bold:#}",
         format_clock(packet.at_ns),
         port(packet.port),
         packet.bytes
     );
     let _ = writeln!(text, " {dim}worker {worker}{dim:#}");
-    for fate in verdicts {
-        let style = if matches!(fate, VerdictJson::Drop { .. }) { style::BAD } else { style::GOOD };
-        let _ = writeln!(text, "  verdict: {style}{fate}{style:#}");
+    for verdict in verdicts {
+        let style = if matches!(verdict, VerdictJson::Drop { .. }) { style::BAD } else { style::GOOD };
+        let _ = writeln!(text, "  verdict: {style}{verdict}{style:#}");
     }
     if *omitted_verdicts > 0 {
         let _ = writeln!(text, "  and {omitted_verdicts} more copies");
@@ -110,10 +110,10 @@ pub fn render_explanation(
         let _ = writeln!(text, "{indent}{warn}note{warn:#}: {mismatch}");
     }
     if let Some(explanation) = explanation {
-        let later = explained_after_ns as f64 / 1e6;
+        let later_ms = explained_after_ns as f64 / 1e6;
         let _ = writeln!(
             text,
-            "{indent}{dim}explained on tables of version {}, as of {later:.1} ms later{dim:#}",
+            "{indent}{dim}explained on tables of version {}, as of {later_ms:.1} ms later{dim:#}",
             explanation.tables_version
         );
         for line in render_steps(&explanation.steps, &explanation.verdicts, verbose).lines() {

@@ -5,7 +5,8 @@ use super::{BlockRole, ProgramGenerator, ScopeNames};
 use ir::Arch;
 
 impl ProgramGenerator<'_> {
-    /// Generates a control. `first` are statements at the start of its body.
+    /// Generates a control of a block: local variables, objects, actions, tables, and the body that
+    /// uses them.
     pub(super) fn control(&mut self, role: BlockRole) -> Control {
         self.objects.clear();
         self.callable.clear();
@@ -57,7 +58,7 @@ impl ProgramGenerator<'_> {
         Action { name, params, body }
     }
 
-    /// Generates the statements of an action after the given ones.
+    /// Generates the statements of an action after `first`. Some assign action data to fields.
     pub(super) fn action_body(&mut self, params: &[Param], scope: &ScopeNames, first: Vec<Stmt>) -> Vec<Stmt> {
         let mut scope = scope.clone();
         scope.in_action = true;
@@ -109,7 +110,7 @@ impl ProgramGenerator<'_> {
         let session = self.rng.u32(1..5);
         let list = self.rng.u32(1..3);
         if self.passes {
-            let all: &[String] = &match (self.arch(), role) {
+            let candidates: &[String] = &match (self.arch(), role) {
                 (Arch::V1Model, BlockRole::Ingress) => [
                     format!("clone(CloneType.I2E, {session})"),
                     format!("clone_preserving_field_list(CloneType.I2E, {session}, {list})"),
@@ -126,9 +127,9 @@ impl ProgramGenerator<'_> {
                     format!("mirror_packet((MirrorSlotId_t) 1, (MirrorSessionId_t) 16w{})", self.rng.u8(..3)),
                 ],
             };
-            requests.extend(self.random_element(all).cloned());
+            requests.extend(self.random_element(candidates).cloned());
             if self.true_with_percent(40) {
-                requests.extend(self.random_element(all).cloned());
+                requests.extend(self.random_element(candidates).cloned());
             }
         }
         if self.multicast && self.arch() == Arch::V1Model && role == BlockRole::Ingress {
@@ -137,10 +138,11 @@ impl ProgramGenerator<'_> {
         if self.passes && self.true_with_percent(15) && self.arch() == Arch::V1Model {
             requests.push(format!("truncate(32w{})", self.rng.u32(..100)));
         }
+        // Conditions that rarely hold, because each pass costs a packet more.
         for request in requests {
             let cond = self.rare_condition(scope);
-            let at = self.rng.usize(..=body.len());
-            body.insert(at, Stmt::If { cond, then: vec![Stmt::plain(request)], els: Vec::new() });
+            let position = self.rng.usize(..=body.len());
+            body.insert(position, Stmt::If { cond, then: vec![Stmt::plain(request)], els: Vec::new() });
         }
     }
 }

@@ -49,6 +49,7 @@ impl ProgramGenerator<'_> {
         }
     }
 
+    /// Generates a Boolean expression; `depth` bounds its operands.
     fn bool_expr(&mut self, depth: u32, scope: &ScopeNames) -> Expr {
         match self.rng.u8(..20) {
             0..10 => {
@@ -88,6 +89,7 @@ impl ProgramGenerator<'_> {
         if self.true_with_percent(60) { self.random_read(ty, scope) } else { self.random_expr(ty, depth, scope) }
     }
 
+    /// Generates an expression of an unsigned type, by its width a concatenation of two parts.
     fn bit_expr(&mut self, ty: Ty, depth: u32, scope: &ScopeNames) -> Expr {
         let width = ty.width();
         match self.rng.u8(..24) {
@@ -119,6 +121,7 @@ impl ProgramGenerator<'_> {
         }
     }
 
+    /// Generates an expression of a signed type. Fewer forms are possible than for unsigned types.
     fn int_expr(&mut self, ty: Ty, depth: u32, scope: &ScopeNames) -> Expr {
         let width = ty.width();
         match self.rng.u8(..20) {

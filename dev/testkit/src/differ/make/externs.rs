@@ -21,6 +21,8 @@ impl ProgramGenerator<'_> {
         }
     }
 
+    /// Declares an object of v1model with a random type and size. `None`: the choice is an object
+    /// that the block cannot have.
     fn v1model_object(&mut self, role: BlockRole, control: &mut Control) -> Option<ExternObject> {
         let size = self.rng.u64(1..17);
         let (object, declaration) = match self.rng.u8(..8) {
@@ -42,8 +44,8 @@ impl ProgramGenerator<'_> {
                 (ExternObject::Register { name, size, index: 32, ty }, declaration)
             }
             5 => {
-                let (name, ty, of) = self.declare_pair_struct();
-                let declaration = format!("register<{of}>({size}) {name}");
+                let (name, ty, struct_name) = self.declare_pair_struct();
+                let declaration = format!("register<{struct_name}>({size}) {name}");
                 (ExternObject::PairRegister { name, size, index: 32, ty }, declaration)
             }
             6 if role == BlockRole::Ingress => {
@@ -56,6 +58,7 @@ impl ProgramGenerator<'_> {
         Some(object)
     }
 
+    /// Declares an object of PNA with a random type and size.
     fn pna_object(&mut self, control: &mut Control) -> Option<ExternObject> {
         let size = self.rng.u64(1..17);
         let index = [8, 16, 32, 64][self.rng.usize(..4)];
@@ -83,8 +86,8 @@ impl ProgramGenerator<'_> {
                 (ExternObject::Register { name, size, index, ty }, declaration)
             }
             5 => {
-                let (name, ty, of) = self.declare_pair_struct();
-                let declaration = format!("Register<{of}, bit<{index}>>({size}) {name}");
+                let (name, ty, struct_name) = self.declare_pair_struct();
+                let declaration = format!("Register<{struct_name}, bit<{index}>>({size}) {name}");
                 (ExternObject::PairRegister { name, size, index, ty }, declaration)
             }
             6 if self.random => {
@@ -174,9 +177,9 @@ impl ProgramGenerator<'_> {
 
     /// Generates a statement that uses an extern.
     pub(super) fn use_object(&mut self, scope: &ScopeNames, out: &mut Vec<Stmt>) {
-        let digest = |object: &ExternObject| matches!(object, ExternObject::Digest { .. });
+        let is_digest = |object: &ExternObject| matches!(object, ExternObject::Digest { .. });
         let object =
-            self.random_element(&self.objects.clone()).cloned().filter(|object| !(scope.in_loop && digest(object)));
+            self.random_element(&self.objects.clone()).cloned().filter(|object| !(scope.in_loop && is_digest(object)));
         let target = self.random_element(&scope.writes).cloned();
         let (Some(object), Some((place, ty)), true) = (object, target, self.true_with_percent(80)) else {
             return self.call_extern_function(scope, out);
@@ -195,13 +198,13 @@ impl ProgramGenerator<'_> {
                 let index = TextPart::Expr(self.index_expr(size, index, scope));
                 self.use_meter(&name, index, &place, ty, scope, out);
             }
-            ExternObject::Register { name, size, index, ty: of } => {
+            ExternObject::Register { name, size, index, ty: elem_ty } => {
                 let index = TextPart::Expr(self.index_expr(size, index, scope));
-                self.use_register(&name, index, of, (&place, ty), scope, out);
+                self.use_register(&name, index, elem_ty, (&place, ty), scope, out);
             }
-            ExternObject::PairRegister { name, size, index, ty: of } => {
+            ExternObject::PairRegister { name, size, index, ty: elem_ty } => {
                 let index = TextPart::Expr(self.index_expr(size, index, scope));
-                self.use_pair(&name, index, of, (&place, ty), scope, out);
+                self.use_pair(&name, index, elem_ty, (&place, ty), scope, out);
             }
             ExternObject::Digest { name, types } => {
                 let call = match self.arch() {
@@ -238,11 +241,13 @@ impl ProgramGenerator<'_> {
         out.push(Stmt::If { cond, then: vec![Stmt::assign(place, value)], els: Vec::new() });
     }
 
+    /// Generates a read of a register into `place`, often followed by a write of the value read, or
+    /// only a write. `elem_ty` is the type of the register, `ty` that of the place.
     fn use_register(
         &mut self,
         name: &str,
         index: TextPart,
-        of: Ty,
+        elem_ty: Ty,
         (place, ty): (&str, Ty),
         scope: &ScopeNames,
         out: &mut Vec<Stmt>,
@@ -250,14 +255,14 @@ impl ProgramGenerator<'_> {
         let local = self.fresh_name("r");
         match (self.arch(), self.true_with_percent(60)) {
             (Arch::V1Model, true) => {
-                out.push(Stmt::assign(&format!("{of} {local}"), Expr::lit(of, 0)));
+                out.push(Stmt::assign(&format!("{elem_ty} {local}"), Expr::lit(elem_ty, 0)));
                 out.push(Stmt::Line(vec![text(format!("{name}.read({local}, ")), index.clone(), text(")")]));
             }
             (Arch::Pna, true) => {
-                out.push(Stmt::Line(vec![text(format!("{of} {local} = {name}.read(")), index.clone(), text(")")]));
+                out.push(Stmt::Line(vec![text(format!("{elem_ty} {local} = {name}.read(")), index.clone(), text(")")]));
             }
             (_, false) => {
-                let value = self.random_expr(of, 2, scope);
+                let value = self.random_expr(elem_ty, 2, scope);
                 out.push(Stmt::Line(vec![
                     text(format!("{name}.write(")),
                     index,
@@ -268,23 +273,25 @@ impl ProgramGenerator<'_> {
                 return;
             }
         }
-        out.push(Stmt::assign(place, Expr::place(of, local.clone()).to(ty)));
+        out.push(Stmt::assign(place, Expr::place(elem_ty, local.clone()).to(ty)));
         if self.true_with_percent(60) {
             // Makes packets depend on each other through the register.
             let mut inner = scope.clone();
-            inner.reads = vec![(local.clone(), of)];
+            inner.reads = vec![(local.clone(), elem_ty)];
             inner.reads.extend(scope.reads.iter().take(3).cloned());
-            let value = self.random_expr(of, 2, &inner);
+            let value = self.random_expr(elem_ty, 2, &inner);
             let line = vec![text(format!("{name}.write(")), index, text(", "), TextPart::Expr(value), text(")")];
             out.push(Stmt::Line(line));
         }
     }
 
+    /// Generates a read of a register of pairs, an update of both fields, and the write of the
+    /// pair.
     fn use_pair(
         &mut self,
         name: &str,
         index: TextPart,
-        of: [Ty; 2],
+        elem_types: [Ty; 2],
         (place, ty): (&str, Ty),
         scope: &ScopeNames,
         out: &mut Vec<Stmt>,
@@ -300,11 +307,14 @@ impl ProgramGenerator<'_> {
                 out.push(Stmt::Line(vec![text(format!("{pair} = {name}.read(")), index.clone(), text(")")]));
             }
         }
-        out.push(Stmt::assign(place, Expr::place(of[0], format!("{local}.a")).to(ty)));
-        let value = self.random_expr(of[0], 1, scope);
+        out.push(Stmt::assign(place, Expr::place(elem_types[0], format!("{local}.a")).to(ty)));
+        let value = self.random_expr(elem_types[0], 1, scope);
         out.push(Stmt::assign(&format!("{local}.a"), value));
-        let swapped = Expr::place(of[0], format!("{local}.a")).to(of[1]);
-        out.push(Stmt::assign(&format!("{local}.b"), binary(of[1], "^", swapped, self.lit_of(of[1]))).guard(of[1]));
+        let swapped = Expr::place(elem_types[0], format!("{local}.a")).to(elem_types[1]);
+        out.push(
+            Stmt::assign(&format!("{local}.b"), binary(elem_types[1], "^", swapped, self.lit_of(elem_types[1])))
+                .guard(elem_types[1]),
+        );
         out.push(Stmt::Line(vec![text(format!("{name}.write(")), index, text(format!(", {local})"))]));
     }
 
@@ -339,10 +349,11 @@ impl ProgramGenerator<'_> {
             2 if scope.role != BlockRole::Parser => {
                 let cond =
                     binary(Ty::Bool, "||", self.random_expr(Ty::Bool, 1, scope), self.random_read(Ty::Bool, scope));
+                // A rare condition, because a failed assertion ends the packet.
                 let call = ["assert(", "assume("][self.rng.usize(..2)];
-                let rare = self.rare_condition(scope);
+                let rare_cond = self.rare_condition(scope);
                 let line = Stmt::Line(vec![text(call), TextPart::Expr(cond), text(")")]);
-                out.push(Stmt::If { cond: rare, then: vec![line], els: Vec::new() });
+                out.push(Stmt::If { cond: rare_cond, then: vec![line], els: Vec::new() });
             }
             _ => {
                 let algorithm = ALGORITHMS[self.rng.usize(..7)];

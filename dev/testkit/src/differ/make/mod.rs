@@ -80,7 +80,7 @@ pub(crate) struct ProgramGenerator<'a> {
 /// Generates a random program.
 pub fn generate_program(rng: &mut Rng, config: &Config) -> Program {
     let arch = if rng.u8(..100) < config.pna { Arch::Pna } else { Arch::V1Model };
-    let mut maker = ProgramGenerator {
+    let mut generator = ProgramGenerator {
         loops: rng.u8(..100) < config.loops,
         random: rng.u8(..100) < config.random,
         passes: rng.u8(..100) < config.passes,
@@ -94,14 +94,14 @@ pub fn generate_program(rng: &mut Rng, config: &Config) -> Program {
         callable: Vec::new(),
         next: 0,
     };
-    maker.program.pool = (0..8).map(|_| maker.random_value()).collect();
-    maker.generate_types();
-    maker.generate_parser();
+    generator.program.pool = (0..8).map(|_| generator.random_value()).collect();
+    generator.generate_types();
+    generator.generate_parser();
     match arch {
-        Arch::V1Model => maker.generate_v1model(),
-        Arch::Pna => maker.generate_pna(),
+        Arch::V1Model => generator.generate_v1model(),
+        Arch::Pna => generator.generate_pna(),
     }
-    maker.program
+    generator.program
 }
 
 fn empty(arch: Arch) -> Program {

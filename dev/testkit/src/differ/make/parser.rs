@@ -47,41 +47,44 @@ impl ProgramGenerator<'_> {
         Some(("known".to_owned(), ty))
     }
 
+    /// Generates state `number` of `count`. `remaining` are the headers that no state has extracted
+    /// yet, as places with their types; `sets` is a value set with its type. An extraction to
+    /// `.next` of a stack makes a loop possible.
     fn parser_state(
         &mut self,
         name: String,
         number: usize,
         count: usize,
-        left: &mut Vec<(String, usize)>,
+        remaining: &mut Vec<(String, usize)>,
         sets: &Option<(String, Ty)>,
         scope: &ScopeNames,
     ) -> State {
         let mut ops = Vec::new();
         // Fields of headers that this state extracts, which selects prefer.
-        let mut near = Vec::new();
-        let mut looped = None;
+        let mut extracted_fields = Vec::new();
+        let mut loop_target = None;
         for _ in 0..self.rng.usize(1..3) {
-            let Some((place, header)) = left.pop() else { break };
+            let Some((place, header)) = remaining.pop() else { break };
             let size = self.program.headers[header].has_varbit().then(|| self.varbit_size(header));
             ops.push(Op::Extract { place: place.clone(), header, size });
-            let seen = place.replace(".next", ".last");
+            let read_place = place.replace(".next", ".last");
             let fields = self.program.headers[header].fields.iter().filter(|field| !field.varbit);
-            near.extend(fields.map(|field| (format!("{seen}.{}", field.name), field.ty)));
+            extracted_fields.extend(fields.map(|field| (format!("{read_place}.{}", field.name), field.ty)));
             if place.ends_with(".next") {
-                looped = Some(name.clone());
+                loop_target = Some(name.clone());
                 break;
             }
         }
-        let mut here = scope.clone();
-        here.reads.extend(near.iter().cloned());
+        let mut state_scope = scope.clone();
+        state_scope.reads.extend(extracted_fields.iter().cloned());
         for _ in 0..self.rng.usize(..3) {
-            let op = self.parser_op(&here);
-            let at = self.rng.usize(..=ops.len());
-            let end = if matches!(op, Op::Extract { .. }) { ops.len() } else { at };
+            let op = self.parser_op(&state_scope);
+            let position = self.rng.usize(..=ops.len());
+            let end = if matches!(op, Op::Extract { .. }) { ops.len() } else { position };
             // Operations that read fields of this state's headers come after the extraction.
             ops.insert(ops.len().max(end), op);
         }
-        let next = self.transition(number, count, &near, looped, sets, &here);
+        let next = self.transition(number, count, &extracted_fields, loop_target, sets, &state_scope);
         State { name, ops, next }
     }
 
@@ -97,6 +100,8 @@ impl ProgramGenerator<'_> {
         binary(Ty::Bit(32), "<<", bytes, Expr::lit(Ty::Bit(8), 3))
     }
 
+    /// Generates an operation of a parser state. `advance` mostly skips whole bytes, because others
+    /// are an error.
     fn parser_op(&mut self, scope: &ScopeNames) -> Op {
         let target = self.random_element(&scope.writes).cloned();
         match (self.rng.u8(..12), target) {
@@ -111,9 +116,13 @@ impl ProgramGenerator<'_> {
             }
             (4, _) => {
                 let cond = self.random_expr(Ty::Bool, 1, scope);
-                let likely = binary(Ty::Bool, "||", cond, self.random_read(Ty::Bool, scope));
+                let likely_cond = binary(Ty::Bool, "||", cond, self.random_read(Ty::Bool, scope));
                 let error = ERRORS[self.rng.usize(..4)];
-                Op::Other(Stmt::Line(vec![text("verify("), TextPart::Expr(likely), text(format!(", error.{error})"))]))
+                Op::Other(Stmt::Line(vec![
+                    text("verify("),
+                    TextPart::Expr(likely_cond),
+                    text(format!(", error.{error})")),
+                ]))
             }
             (5, Some((place, ty))) => {
                 Op::Other(Stmt::assign(&place, Expr::place(Ty::Bit(32), "packet.length()").to(ty)))
@@ -137,52 +146,55 @@ impl ProgramGenerator<'_> {
         }
     }
 
+    /// Generates the transition of state `number` of `count`: to later states, to accept or reject,
+    /// or back to the state itself (`loop_target`) for the next element of a stack.
     fn transition(
         &mut self,
         number: usize,
         count: usize,
-        near: &[(String, Ty)],
-        looped: Option<String>,
+        extracted_fields: &[(String, Ty)],
+        loop_target: Option<String>,
         sets: &Option<(String, Ty)>,
         scope: &ScopeNames,
     ) -> Transition {
-        let later = |maker: &mut Self| match number + 1 < count && !maker.true_with_percent(15) {
-            true => format!("p{}", maker.rng.usize(number + 1..count)),
-            false => if maker.true_with_percent(90) { "accept" } else { "reject" }.to_owned(),
+        let later_state = |generator: &mut Self| match number + 1 < count && !generator.true_with_percent(15) {
+            true => format!("p{}", generator.rng.usize(number + 1..count)),
+            false => if generator.true_with_percent(90) { "accept" } else { "reject" }.to_owned(),
         };
         if let (Some((set, ty)), true) = (sets, self.true_with_percent(40)) {
-            let key = match near.iter().find(|(_, found)| found == ty) {
+            let key = match extracted_fields.iter().find(|(_, field_ty)| field_ty == ty) {
                 Some((place, _)) => Expr::place(*ty, place.clone()),
-                None => self.recent_field_read(near, scope).to(*ty),
+                None => self.recent_field_read(extracted_fields, scope).to(*ty),
             };
             let cases = vec![
-                (vec![Keyset::Set(set.clone())], later(self)),
-                (vec![Keyset::Value(self.random_constant() & ones(ty.width()))], later(self)),
-                (vec![Keyset::Any], later(self)),
+                (vec![Keyset::Set(set.clone())], later_state(self)),
+                (vec![Keyset::Value(self.random_constant() & ones(ty.width()))], later_state(self)),
+                (vec![Keyset::Any], later_state(self)),
             ];
             return Transition { keys: vec![key], cases };
         }
-        if looped.is_none() && self.true_with_percent(20) {
-            return Transition { keys: Vec::new(), cases: vec![(Vec::new(), later(self))] };
+        if loop_target.is_none() && self.true_with_percent(20) {
+            return Transition { keys: Vec::new(), cases: vec![(Vec::new(), later_state(self))] };
         }
-        let mut keys: Vec<Expr> = (0..self.rng.usize(1..3)).map(|_| self.recent_field_read(near, scope)).collect();
-        let ahead = Ty::Bit([1, 4, 8, 16, 64, 80][self.rng.usize(..6)]);
+        let mut keys: Vec<Expr> =
+            (0..self.rng.usize(1..3)).map(|_| self.recent_field_read(extracted_fields, scope)).collect();
+        let lookahead_ty = Ty::Bit([1, 4, 8, 16, 64, 80][self.rng.usize(..6)]);
         if self.true_with_percent(15) {
-            keys[0] = Expr::place(ahead, format!("packet.lookahead<{ahead}>()"));
+            keys[0] = Expr::place(lookahead_ty, format!("packet.lookahead<{lookahead_ty}>()"));
         }
         let mut cases = Vec::new();
         for number in 0..self.rng.usize(1..5) {
             let row = keys.iter().map(|key| self.keyset(key.ty)).collect();
-            let target = match &looped {
+            let target = match &loop_target {
                 Some(name) if number == 0 || self.true_with_percent(30) => name.clone(),
-                _ => later(self),
+                _ => later_state(self),
             };
             cases.push((row, target));
         }
         // A parser that cannot terminate is refused.
-        let endless = cases.iter().all(|(_, target)| looped.as_ref() == Some(target));
-        if endless || self.true_with_percent(85) {
-            cases.push((vec![Keyset::Any; keys.len()], later(self)));
+        let is_endless = cases.iter().all(|(_, target)| loop_target.as_ref() == Some(target));
+        if is_endless || self.true_with_percent(85) {
+            cases.push((vec![Keyset::Any; keys.len()], later_state(self)));
         }
         Transition { keys, cases }
     }

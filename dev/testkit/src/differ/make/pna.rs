@@ -32,6 +32,7 @@ impl ProgramGenerator<'_> {
     }
 
     /// Generates the deparser's statements: all headers in order, some under a condition.
+    /// `copied` names the header that is emitted as a copy of another, if any.
     pub(super) fn deparser_statements(&mut self, copied: Option<&str>, scope: &ScopeNames) -> Vec<Stmt> {
         let mut out = Vec::new();
         for Instance { name, shape } in self.program.instances.clone() {
@@ -77,14 +78,14 @@ impl ProgramGenerator<'_> {
         out: &mut Vec<Stmt>,
     ) {
         match object {
-            ExternObject::Random { name, ty: of } => {
-                out.push(Stmt::assign(place, Expr::place(of, format!("{name}.read()")).to(ty)));
+            ExternObject::Random { name, ty: object_ty } => {
+                out.push(Stmt::assign(place, Expr::place(object_ty, format!("{name}.read()")).to(ty)));
             }
-            ExternObject::Hash { name, ty: of } => {
+            ExternObject::Hash { name, ty: object_ty } => {
                 let mut parts = vec![text(format!("{name}.get_hash("))];
                 if self.true_with_percent(40) {
-                    let base = self.random_expr(of, 0, scope);
-                    let max = Expr::lit(of, [0, 1, 7, 16, 1000, u128::MAX][self.rng.usize(..6)]);
+                    let base = self.random_expr(object_ty, 0, scope);
+                    let max = Expr::lit(object_ty, [0, 1, 7, 16, 1000, u128::MAX][self.rng.usize(..6)]);
                     parts.extend([TextPart::Expr(base), text(", ")]);
                     parts.extend(self.list_of_bits(8, scope));
                     parts.extend([text(", "), TextPart::Expr(max), text(")")]);
@@ -92,12 +93,12 @@ impl ProgramGenerator<'_> {
                     parts.extend(self.list_of_bits(8, scope));
                     parts.push(text(")"));
                 }
-                out.push(Stmt::assign(place, Expr { ty: of, kind: ExprKind::Mixed(parts) }.to(ty)));
+                out.push(Stmt::assign(place, Expr { ty: object_ty, kind: ExprKind::Mixed(parts) }.to(ty)));
             }
-            ExternObject::Checksum { name, ty: of } => match self.rng.u8(..3) {
-                0 => out.push(Stmt::assign(place, Expr::place(of, format!("{name}.get()")).to(ty))),
+            ExternObject::Checksum { name, ty: object_ty } => match self.rng.u8(..3) {
+                0 => out.push(Stmt::assign(place, Expr::place(object_ty, format!("{name}.get()")).to(ty))),
                 1 if self.true_with_percent(30) => out.push(Stmt::plain(format!("{name}.clear()"))),
-                _ => self.add_data(&format!("{name}.update("), of.width(), scope, out),
+                _ => self.add_data(&format!("{name}.update("), object_ty.width(), scope, out),
             },
             ExternObject::InternetChecksum { name } => match self.rng.u8(..8) {
                 0 | 1 => {

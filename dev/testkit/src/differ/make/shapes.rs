@@ -5,7 +5,8 @@ use super::{BlockRole, ProgramGenerator, ScopeNames};
 use ir::Arch;
 
 impl ProgramGenerator<'_> {
-    /// Generates all types.
+    /// Generates the header types, the members of `headers_t` (single headers, a stack, a union, a
+    /// header with a varbit), and the metadata.
     pub(super) fn generate_types(&mut self) {
         let count = self.rng.usize(self.config.headers.clone());
         for number in 0..count {
@@ -25,6 +26,7 @@ impl ProgramGenerator<'_> {
             let number = self.program.headers.len();
             let header = if self.true_with_percent(50) {
                 self.header_type(format!("h{number}_t"))
+            // The widths of the fields do not end at bytes.
             } else {
                 let field = |name: &str, ty| Field { name: name.to_owned(), ty, varbit: false };
                 let fields = vec![field("f0", Ty::Bit(7)), field("f1", Ty::Bit(1)), field("f2", Ty::Bit(8))];
@@ -32,8 +34,10 @@ impl ProgramGenerator<'_> {
             };
             self.program.headers.push(header);
             let size = self.rng.u32(1..5);
-            let at = self.rng.usize(..=self.program.instances.len());
-            self.program.instances.insert(at, Instance { name: "s0".to_owned(), shape: Shape::Stack(number, size) });
+            let position = self.rng.usize(..=self.program.instances.len());
+            self.program
+                .instances
+                .insert(position, Instance { name: "s0".to_owned(), shape: Shape::Stack(number, size) });
         }
         if self.true_with_percent(self.config.unions) {
             let members = (0..self.rng.usize(2..4)).map(|_| self.rng.usize(..count)).collect();
@@ -42,8 +46,8 @@ impl ProgramGenerator<'_> {
         if self.true_with_percent(self.config.varbits) {
             let number = self.program.headers.len();
             let field = |name: &str, ty, varbit| Field { name: name.to_owned(), ty, varbit };
-            let most = [32, 64, 120, 320][self.rng.usize(..4)];
-            let mut fields = vec![field("f0", Ty::Bit(8), false), field("v", Ty::Bit(most), true)];
+            let max_bits = [32, 64, 120, 320][self.rng.usize(..4)];
+            let mut fields = vec![field("f0", Ty::Bit(8), false), field("v", Ty::Bit(max_bits), true)];
             if self.true_with_percent(30) {
                 fields.push(field("f2", Ty::Bit(16), false));
             }
@@ -72,15 +76,17 @@ impl ProgramGenerator<'_> {
         HeaderType { name, fields }
     }
 
+    /// Generates the fields of the metadata, some in v1model's field lists, and the enums of the
+    /// reasons.
     fn metadata(&mut self) {
         let count = self.rng.usize(3..9);
         for number in 0..count {
             let ty = self.random_type();
-            let list = match self.arch() {
+            let annotation = match self.arch() {
                 Arch::V1Model => ["", "", "@field_list(1) ", "@field_list(1, 2) "][self.rng.usize(..4)],
                 Arch::Pna => "",
             };
-            self.program.metadata.push(format!("{list}{ty} m{number}"));
+            self.program.metadata.push(format!("{annotation}{ty} m{number}"));
         }
         if self.true_with_percent(30) {
             self.program.types.push("struct inner_t { bit<16> x; int<32> y; bool z; }".to_owned());
@@ -128,26 +134,27 @@ impl ProgramGenerator<'_> {
         all
     }
 
+    /// Returns the metadata's fields as expressions with their types, read from their declarations.
     fn metadata_places(&self) -> Vec<(String, Ty)> {
-        let mut all = Vec::new();
+        let mut places = Vec::new();
         for field in &self.program.metadata {
             let Some((ty, name)) = field.rsplit_once(' ') else { continue };
             let ty = ty.rsplit(' ').next().unwrap_or(ty);
             match ty {
                 "inner_t" => {
                     let inner = [("x", Ty::Bit(16)), ("y", Ty::Int(32)), ("z", Ty::Bool)];
-                    all.extend(inner.map(|(field, ty)| (format!("meta.{name}.{field}"), ty)));
+                    places.extend(inner.map(|(field, ty)| (format!("meta.{name}.{field}"), ty)));
                 }
-                "bool" => all.push((format!("meta.{name}"), Ty::Bool)),
+                "bool" => places.push((format!("meta.{name}"), Ty::Bool)),
                 _ => {
                     let width = ty.split_once('<').and_then(|(_, w)| w.trim_end_matches('>').parse().ok());
                     let Some(width) = width else { continue };
                     let ty = if ty.starts_with("int") { Ty::Int(width) } else { Ty::Bit(width) };
-                    all.push((format!("meta.{name}"), ty));
+                    places.push((format!("meta.{name}"), ty));
                 }
             }
         }
-        all
+        places
     }
 
     /// Returns the names in scope in a block.

@@ -16,6 +16,8 @@ impl ProgramGenerator<'_> {
         out
     }
 
+    /// Generates a statement of a random form, or its parts, into `out`. `depth` bounds nested
+    /// statements.
     fn statement(&mut self, depth: u32, scope: &mut ScopeNames, out: &mut Vec<Stmt>) {
         if self.true_with_percent(self.config.externs) {
             self.use_object(scope, out);
@@ -99,11 +101,13 @@ impl ProgramGenerator<'_> {
         Stmt::plain(format!("{place}.{}()", if self.true_with_percent(70) { "setValid" } else { "setInvalid" }))
     }
 
+    /// Generates a copy of a header from another of its type, or from a list of fields.
     fn header_copy(&mut self, scope: &ScopeNames) -> Stmt {
         let places = self.header_places();
         let Some((to, ty)) = self.random_element(&places).cloned() else { return self.assign(scope) };
-        let same: Vec<&(String, usize)> = places.iter().filter(|(from, t)| *t == ty && *from != to).collect();
-        match self.random_element(&same) {
+        let same_type: Vec<&(String, usize)> =
+            places.iter().filter(|(from, from_ty)| *from_ty == ty && *from != to).collect();
+        match self.random_element(&same_type) {
             Some((from, _)) => Stmt::plain(format!("{to} = {from}")),
             None => {
                 // A whole header, from a list of its fields, which makes it valid.
@@ -122,6 +126,8 @@ impl ProgramGenerator<'_> {
         }
     }
 
+    /// Generates an operation on a stack: push, pop, or access to an element. A read masks its
+    /// index, because a read beyond the end has no defined value.
     fn stack_operation(&mut self, scope: &ScopeNames) -> Stmt {
         let stacks = self.program.instances.iter().filter_map(|i| match i.shape {
             Shape::Stack(header, size) => Some((i.name.clone(), header, size)),
@@ -134,21 +140,21 @@ impl ProgramGenerator<'_> {
             0 => Stmt::plain(format!("hdr.{name}.push_front({})", self.rng.u32(1..=size))),
             1 => Stmt::plain(format!("hdr.{name}.pop_front({})", self.rng.u32(1..=size))),
             2 => {
-                let at = self.random_read(Ty::Bit(8), scope);
+                let index = self.random_read(Ty::Bit(8), scope);
                 let value = self.random_expr(field.ty, 1, scope);
                 let parts = vec![
                     text(format!("hdr.{name}[")),
-                    TextPart::Expr(at),
+                    TextPart::Expr(index),
                     text(format!("].{} = ", field.name)),
                     TextPart::Expr(value),
                 ];
                 Stmt::Line(parts)
             }
             3 => {
-                let at = binary(Ty::Bit(8), "&", self.random_read(Ty::Bit(8), scope), Expr::lit(Ty::Bit(8), 3));
+                let index = binary(Ty::Bit(8), "&", self.random_read(Ty::Bit(8), scope), Expr::lit(Ty::Bit(8), 3));
                 let kind = ExprKind::Mixed(vec![
                     text(format!("hdr.{name}[")),
-                    TextPart::Expr(at),
+                    TextPart::Expr(index),
                     text(format!("].{}", field.name)),
                 ]);
                 match self.random_element(&scope.writes).cloned() {
@@ -272,25 +278,26 @@ impl ProgramGenerator<'_> {
 
     /// Generates a new decision on the packet's destination.
     pub(super) fn destination(&mut self, scope: &ScopeNames, out: &mut Vec<Stmt>) {
-        let drop = self.true_with_percent(25);
-        let reason = self.true_with_percent(50) && self.reasons;
+        let drops = self.true_with_percent(25);
+        let sets_reason = self.true_with_percent(50) && self.reasons;
         let mut lines = Vec::new();
         match (self.arch(), scope.role) {
-            (Arch::V1Model, BlockRole::Ingress | BlockRole::Egress) if drop => {
+            (Arch::V1Model, BlockRole::Ingress | BlockRole::Egress) if drops => {
                 lines.push(Stmt::plain("mark_to_drop(sm)"))
             }
             (Arch::V1Model, BlockRole::Ingress) => lines.push(self.egress_spec(scope)),
-            (Arch::Pna, BlockRole::Ingress) if drop => lines.push(Stmt::plain("drop_packet()")),
+            (Arch::Pna, BlockRole::Ingress) if drops => lines.push(Stmt::plain("drop_packet()")),
             (Arch::Pna, BlockRole::Ingress) => lines.push(self.send_to_port(scope)),
             _ => {}
         }
-        if reason {
-            lines.push(Stmt::plain(match drop {
+        if sets_reason {
+            lines.push(Stmt::plain(match drops {
                 true => format!("meta.drop_reason = drop_reason_t.{}", ["first", "second"][self.rng.usize(..2)]),
                 false => format!("meta.cpu_reason = cpu_reason_t.{}", ["punt_a", "punt_b"][self.rng.usize(..2)]),
             }));
         }
-        if drop {
+        // A rare condition, so that most packets go on.
+        if drops {
             let cond = self.rare_condition(scope);
             out.push(Stmt::If { cond, then: lines, els: Vec::new() });
         } else {

@@ -21,7 +21,7 @@ impl ProgramGenerator<'_> {
     /// Generates a table with its actions.
     pub(super) fn generate_table(&mut self, scope: &ScopeNames, control: &mut Control) {
         let name = self.fresh_name("t");
-        let special = match self.arch() {
+        let flavor = match self.arch() {
             Arch::Pna if self.true_with_percent(self.config.add_on_miss) => TableFlavor::AddOnMiss,
             _ if self.true_with_percent(self.config.profiles) => {
                 [TableFlavor::Profile, TableFlavor::Selector][self.rng.usize(..2)]
@@ -30,18 +30,18 @@ impl ProgramGenerator<'_> {
         };
         let mut table = Table {
             name: name.clone(),
-            keys: self.table_keys(scope, special),
+            keys: self.table_keys(scope, flavor),
             actions: Vec::new(),
             properties: Vec::new(),
             entries: (false, Vec::new()),
         };
-        let first = self.declare_attached(&name, scope, control, &mut table, special);
-        if special == TableFlavor::AddOnMiss {
-            self.learning_table(&name, scope, control, &mut table, &first);
+        let first_stmts = self.declare_attached(&name, scope, control, &mut table, flavor);
+        if flavor == TableFlavor::AddOnMiss {
+            self.learning_table(&name, scope, control, &mut table, &first_stmts);
         } else {
-            self.table_actions(scope, control, &mut table, &first);
-            self.default_action(control, &mut table, special);
-            self.own_entries(control, &mut table, special);
+            self.table_actions(scope, control, &mut table, &first_stmts);
+            self.default_action(control, &mut table, flavor);
+            self.own_entries(control, &mut table, flavor);
         }
         if self.true_with_percent(15) {
             table.properties.push(format!("size = {}", self.rng.u32(2..40)));
@@ -52,27 +52,29 @@ impl ProgramGenerator<'_> {
         control.tables.push(table);
     }
 
-    fn table_keys(&mut self, scope: &ScopeNames, special: TableFlavor) -> Vec<Key> {
-        let count = match special {
+    /// Generates the keys of a table: often fields of headers, of any match kind, at most one LPM.
+    /// Tables with a flavor have at least one key, because some flavors need it.
+    fn table_keys(&mut self, scope: &ScopeNames, flavor: TableFlavor) -> Vec<Key> {
+        let count = match flavor {
             TableFlavor::Plain => self.rng.usize(..5),
             _ => self.rng.usize(1..4),
         };
         // Fields of packets come first, because entries can hit only values that packets have.
         let fields = self.header_fields();
         let mut keys: Vec<Key> = Vec::new();
-        let only_exact = special == TableFlavor::AddOnMiss || self.true_with_percent(40);
+        let only_exact = flavor == TableFlavor::AddOnMiss || self.true_with_percent(40);
         for number in 0..count {
             let value = match (self.rng.u8(..10), self.random_element(&fields).cloned()) {
-                (0..8, Some((place, ty))) => Expr::place(ty, place),
+                (0..8, Some((field, ty))) => Expr::place(ty, field),
                 _ => {
                     let ty = self.random_type();
                     self.random_expr(ty, 1, scope)
                 }
             };
-            let lpm = keys.iter().any(|key| key.kind == "lpm");
+            let has_lpm = keys.iter().any(|key| key.kind == "lpm");
             let kind = match (only_exact, self.rng.u8(..8)) {
                 (true, _) => "exact",
-                (_, 0) if !lpm && value.ty != Ty::Bool => "lpm",
+                (_, 0) if !has_lpm && value.ty != Ty::Bool => "lpm",
                 (_, 1 | 2) => "ternary",
                 (_, 3) if value.ty != Ty::Bool => "range",
                 (_, 4) => "optional",
@@ -81,14 +83,14 @@ impl ProgramGenerator<'_> {
             keys.push(Key { value, kind, name: format!("k{number}") });
         }
         // The classic LPM table: one prefix, optionally with an exact key before it.
-        if special == TableFlavor::Plain && count > 0 && !only_exact && self.true_with_percent(30) {
+        if flavor == TableFlavor::Plain && count > 0 && !only_exact && self.true_with_percent(30) {
             keys.truncate(2);
             keys.iter_mut().for_each(|key| key.kind = "exact");
             if let Some(last) = keys.last_mut().filter(|key| key.value.ty != Ty::Bool) {
                 last.kind = "lpm";
             }
         }
-        if special == TableFlavor::Selector {
+        if flavor == TableFlavor::Selector {
             for number in 0..self.rng.usize(1..3) {
                 let ty = Ty::Bit(self.width());
                 let value = self.random_read(ty, scope);
@@ -106,13 +108,13 @@ impl ProgramGenerator<'_> {
         scope: &ScopeNames,
         control: &mut Control,
         table: &mut Table,
-        special: TableFlavor,
+        flavor: TableFlavor,
     ) -> Vec<Stmt> {
-        let mut first = Vec::new();
-        let pna = self.arch() == Arch::Pna;
+        let mut first_stmts = Vec::new();
+        let is_pna = self.arch() == Arch::Pna;
         let unit = self.rng.usize(..3);
         if self.true_with_percent(25) {
-            let (declaration, property) = match pna {
+            let (declaration, property) = match is_pna {
                 true => (
                     format!(
                         "DirectCounter<bit<64>>(PNA_CounterType_t.{}) dc_{name}",
@@ -130,14 +132,14 @@ impl ProgramGenerator<'_> {
             };
             control.declarations.push(declaration);
             table.properties.push(format!("{property} = dc_{name}"));
-            first.push(Stmt::plain(format!("dc_{name}.count()")));
+            first_stmts.push(Stmt::plain(format!("dc_{name}.count()")));
         }
         if self.true_with_percent(18) {
-            self.direct_meter(name, scope, control, table, &mut first);
+            self.direct_meter(name, scope, control, table, &mut first_stmts);
         }
-        match special {
+        match flavor {
             TableFlavor::Profile | TableFlavor::Selector => {
-                let (kind, args) = match (special, pna) {
+                let (kind, args) = match (flavor, is_pna) {
                     (TableFlavor::Profile, false) => ("action_profile", "(16)".to_owned()),
                     (TableFlavor::Profile, true) => ("ActionProfile", "(16)".to_owned()),
                     (_, false) => {
@@ -150,18 +152,18 @@ impl ProgramGenerator<'_> {
                     }
                 };
                 control.declarations.push(format!("{kind}{args} ap_{name}"));
-                let property = if pna { "pna_implementation" } else { "implementation" };
+                let property = if is_pna { "pna_implementation" } else { "implementation" };
                 table.properties.push(format!("{property} = ap_{name}"));
             }
             TableFlavor::AddOnMiss => table.properties.push("add_on_miss = true".to_owned()),
             TableFlavor::Plain => {}
         }
         if !table.keys.is_empty() && self.true_with_percent(self.config.idle) {
-            if pna {
-                let what = ["NOTIFY_CONTROL", "AUTO_DELETE"][self.rng.usize(..2)];
-                table.properties.push(format!("pna_idle_timeout = PNA_IdleTimeout_t.{what}"));
+            if is_pna {
+                let reaction = ["NOTIFY_CONTROL", "AUTO_DELETE"][self.rng.usize(..2)];
+                table.properties.push(format!("pna_idle_timeout = PNA_IdleTimeout_t.{reaction}"));
                 if self.true_with_percent(40) {
-                    first.push(Stmt::plain(match self.true_with_percent(50) {
+                    first_stmts.push(Stmt::plain(match self.true_with_percent(50) {
                         true => "restart_expire_timer()".to_owned(),
                         false => format!("set_entry_expire_time((ExpireTimeProfileId_t) 8w{})", self.rng.u8(..3)),
                     }));
@@ -170,35 +172,38 @@ impl ProgramGenerator<'_> {
                 table.properties.push("support_timeout = true".to_owned());
             }
         }
-        first
+        first_stmts
     }
 
+    /// Declares a direct meter, and appends a statement that uses its colour. v1model stores the
+    /// colour in a field of the metadata of at least two bits, so that there may be none.
     fn direct_meter(
         &mut self,
         name: &str,
         scope: &ScopeNames,
         control: &mut Control,
         table: &mut Table,
-        first: &mut Vec<Stmt>,
+        first_stmts: &mut Vec<Stmt>,
     ) {
-        let bytes = self.true_with_percent(50);
+        let meters_bytes = self.true_with_percent(50);
         if self.arch() == Arch::Pna {
-            let unit = if bytes { "BYTES" } else { "PACKETS" };
+            let unit = if meters_bytes { "BYTES" } else { "PACKETS" };
             control.declarations.push(format!("DirectMeter(PNA_MeterType_t.{unit}) dm_{name}"));
             table.properties.push(format!("pna_direct_meter = dm_{name}"));
             if let Some((place, ty)) = self.random_element(&scope.writes).cloned() {
                 let colour = format!("(dm_{name}.execute() == PNA_MeterColor_t.RED)");
-                first.push(Stmt::assign(&place, Expr::place(Ty::Bool, colour).to(ty)));
+                first_stmts.push(Stmt::assign(&place, Expr::place(Ty::Bool, colour).to(ty)));
             }
             return;
         }
-        let fitting = |(place, ty): &&(String, Ty)| place.starts_with("meta.") && matches!(ty, Ty::Bit(w) if *w >= 2);
-        let places: Vec<(String, Ty)> = scope.writes.iter().filter(fitting).cloned().collect();
+        let is_fitting =
+            |(place, ty): &&(String, Ty)| place.starts_with("meta.") && matches!(ty, Ty::Bit(w) if *w >= 2);
+        let places: Vec<(String, Ty)> = scope.writes.iter().filter(is_fitting).cloned().collect();
         if let Some((place, ty)) = self.random_element(&places).cloned() {
-            let unit = if bytes { "bytes" } else { "packets" };
+            let unit = if meters_bytes { "bytes" } else { "packets" };
             control.declarations.push(format!("direct_meter<{ty}>(MeterType.{unit}) dm_{name}"));
             table.properties.push(format!("meters = dm_{name}"));
-            first.push(Stmt::plain(format!("dm_{name}.read({place})")));
+            first_stmts.push(Stmt::plain(format!("dm_{name}.read({place})")));
         }
     }
 
@@ -208,20 +213,23 @@ impl ProgramGenerator<'_> {
             .collect()
     }
 
-    fn table_actions(&mut self, scope: &ScopeNames, control: &mut Control, table: &mut Table, first: &[Stmt]) {
+    /// Generates one to three actions, each with a name of its own. An action may have a parameter
+    /// with a direction, whose argument the table gives. `first_stmts` are the statements that use
+    /// the table's objects; a random part of them starts each action.
+    fn table_actions(&mut self, scope: &ScopeNames, control: &mut Control, table: &mut Table, first_stmts: &[Stmt]) {
         for _ in 0..self.rng.usize(1..4) {
             let name = self.fresh_name("a");
             let mut params = self.table_params();
-            let mut bound = Vec::new();
+            let mut bound_args = Vec::new();
             if self.true_with_percent(15)
                 && let Some((place, ty)) = self.random_element(&self.block_scope(BlockRole::Ingress).writes).cloned()
                 && !place.contains('[')
             {
                 let direction = ["in", "inout", "out"][self.rng.usize(..3)];
                 params.insert(0, Param { direction, ty, name: self.fresh_name("q") });
-                bound = vec![text("("), text(place), text(")")];
+                bound_args = vec![text("("), text(place), text(")")];
             }
-            let mut before = first.to_vec();
+            let mut before = first_stmts.to_vec();
             before.retain(|_| self.true_with_percent(80));
             let mut body = self.action_body(&params, scope, before);
             if self.true_with_percent(20) {
@@ -230,7 +238,7 @@ impl ProgramGenerator<'_> {
                 self.destination(&inner, &mut body);
             }
             control.actions.push(Action { name: name.clone(), params, body });
-            table.actions.push((name, bound));
+            table.actions.push((name, bound_args));
         }
         if self.true_with_percent(50) {
             table.actions.push(("NoAction".to_owned(), Vec::new()));
@@ -244,45 +252,46 @@ impl ProgramGenerator<'_> {
         scope: &ScopeNames,
         control: &mut Control,
         table: &mut Table,
-        first: &[Stmt],
+        first_stmts: &[Stmt],
     ) {
-        let (known, learn) = (format!("known_{name}"), format!("learn_{name}"));
+        let (hit_action, miss_action) = (format!("known_{name}"), format!("learn_{name}"));
         let mut params = self.table_params();
         if params.is_empty() {
             params.push(Param { direction: "", ty: Ty::Bit(16), name: self.fresh_name("q") });
         }
-        let body = self.action_body(&params, scope, first.to_vec());
-        let mut call = vec![text(format!("bool added = add_entry(action_name = \"{known}\", action_params = "))];
+        let body = self.action_body(&params, scope, first_stmts.to_vec());
+        let mut add_call =
+            vec![text(format!("bool added = add_entry(action_name = \"{hit_action}\", action_params = "))];
         for (index, param) in params.iter().enumerate() {
-            let before = if index > 0 {
+            let separator = if index > 0 {
                 ", "
             } else if params.len() > 1 {
                 "{ "
             } else {
                 ""
             };
-            call.push(text(before));
-            call.push(TextPart::Expr(self.random_expr(param.ty, 1, scope)));
+            add_call.push(text(separator));
+            add_call.push(TextPart::Expr(self.random_expr(param.ty, 1, scope)));
         }
-        call.push(text(if params.len() > 1 { " }" } else { "" }));
+        add_call.push(text(if params.len() > 1 { " }" } else { "" }));
         let profile = self.rng.u8(..3);
-        call.push(text(format!(", expire_time_profile_id = (ExpireTimeProfileId_t) 8w{profile})")));
-        let mut learning = vec![Stmt::Line(call)];
+        add_call.push(text(format!(", expire_time_profile_id = (ExpireTimeProfileId_t) 8w{profile})")));
+        let mut miss_body = vec![Stmt::Line(add_call)];
         let mut inner = scope.clone();
         inner.in_action = true;
         inner.reads.push(("added".to_owned(), Ty::Bool));
-        learning.extend(self.random_block(2, 1, &inner));
+        miss_body.extend(self.random_block(2, 1, &inner));
         if self.true_with_percent(30)
             && let Some((place, ty)) = self.random_element(&scope.writes).cloned()
         {
             let id = Expr::place(Ty::Bit(32), "((FlowIdUint_t) allocate_flow_id())");
-            learning.push(Stmt::assign(&place, id.to(ty)));
+            miss_body.push(Stmt::assign(&place, id.to(ty)));
         }
-        control.actions.push(Action { name: known.clone(), params, body });
-        control.actions.push(Action { name: learn.clone(), params: Vec::new(), body: learning });
-        table.actions.push((format!("@tableonly {known}"), Vec::new()));
-        table.actions.push((format!("@defaultonly {learn}"), Vec::new()));
-        table.properties.push(format!("const default_action = {learn}()"));
+        control.actions.push(Action { name: hit_action.clone(), params, body });
+        control.actions.push(Action { name: miss_action.clone(), params: Vec::new(), body: miss_body });
+        table.actions.push((format!("@tableonly {hit_action}"), Vec::new()));
+        table.actions.push((format!("@defaultonly {miss_action}"), Vec::new()));
+        table.properties.push(format!("const default_action = {miss_action}()"));
     }
 
     fn default_action(&mut self, control: &Control, table: &mut Table, special: TableFlavor) {
@@ -309,9 +318,11 @@ impl ProgramGenerator<'_> {
         format!("{name}({})", args.join(", "))
     }
 
-    fn own_entries(&mut self, control: &Control, table: &mut Table, special: TableFlavor) {
+    /// Declares up to six entries in the program, of tables with bit keys only. Keys of one row
+    /// prefer the same value of the pool, so that several match one packet.
+    fn own_entries(&mut self, control: &Control, table: &mut Table, flavor: TableFlavor) {
         let all_bits = table.keys.iter().all(|key| matches!(key.value.ty, Ty::Bit(_)));
-        if special != TableFlavor::Plain
+        if flavor != TableFlavor::Plain
             || table.keys.is_empty()
             || !all_bits
             || !self.true_with_percent(self.config.entries)
@@ -335,27 +346,29 @@ impl ProgramGenerator<'_> {
         }
     }
 
+    /// Generates the match of a key in an entry. `row` chooses the value of the pool.
     fn own_key(&mut self, key: &Key, row: usize) -> String {
         let ty = key.value.ty;
-        let cut = ones(ty.width());
-        let value = if self.true_with_percent(70) { self.program.pool[row] } else { self.random_constant() } & cut;
-        let written = |value: u128| literal(ty, value & cut);
+        let type_mask = ones(ty.width());
+        let value =
+            if self.true_with_percent(70) { self.program.pool[row] } else { self.random_constant() } & type_mask;
+        let literal_of = |value: u128| literal(ty, value & type_mask);
         match key.kind {
             "ternary" => {
-                let mask = [cut, self.random_value() & cut, 0xff & cut][self.rng.usize(..3)];
-                format!("{} &&& {}", written(value & mask), written(mask))
+                let mask = [type_mask, self.random_value() & type_mask, 0xff & type_mask][self.rng.usize(..3)];
+                format!("{} &&& {}", literal_of(value & mask), literal_of(mask))
             }
             "lpm" => {
                 let length = self.rng.u32(..=ty.width().min(128));
-                let mask = cut & !ones(ty.width().min(128) - length);
-                format!("{} &&& {}", written(value & mask), written(mask))
+                let mask = type_mask & !ones(ty.width().min(128) - length);
+                format!("{} &&& {}", literal_of(value & mask), literal_of(mask))
             }
             "range" => {
-                let other = self.random_constant() & cut;
-                format!("{} .. {}", written(value.min(other)), written(value.max(other)))
+                let other = self.random_constant() & type_mask;
+                format!("{} .. {}", literal_of(value.min(other)), literal_of(value.max(other)))
             }
             "optional" if self.true_with_percent(40) => "_".to_owned(),
-            _ => written(value),
+            _ => literal_of(value),
         }
     }
 }
