@@ -8,7 +8,7 @@ use crate::stats::{ActionStats, EngineStats, TableStats, WorkerStats, sum_worker
 use crate::worker::JitWorker;
 use entries::{ControlState, Counter, EntryId, KeyLayout, StateChange, StoredEntry, WriteBatch, WriteError};
 use interp::host::ExternHost;
-use interp::host::architecture::reason_table;
+use interp::host::architecture::{reads_segment_excess, reason_table};
 use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError, Registers};
 use ir::{Entity, ExternId, Pipeline, TableId};
 use lookup::{AppliedWrite, LeftRightReader, LiveError, LiveTables};
@@ -74,6 +74,8 @@ pub struct Jit {
     pipeline: Arc<Pipeline>,
     pub(crate) execution: Execution,
     reasons: ReasonTable,
+    /// Whether the program takes super-frames.
+    takes_offloads: bool,
 }
 
 impl Jit {
@@ -103,7 +105,8 @@ impl Jit {
                 Execution::Interpreted { interp, reason, packets: 0 }
             }
         };
-        Ok(Jit { pipeline, execution: way, reasons })
+        let takes_offloads = reads_segment_excess(&pipeline);
+        Ok(Jit { pipeline, execution: way, reasons, takes_offloads })
     }
 
     fn native_execution(
@@ -157,7 +160,8 @@ impl Jit {
                 Execution::Interpreted { interp: interp.clone(), reason: *reason, packets: 0 }
             }
         };
-        Jit { pipeline: self.pipeline.clone(), execution: way, reasons: self.reasons.clone() }
+        let (pipeline, reasons) = (self.pipeline.clone(), self.reasons.clone());
+        Jit { pipeline, execution: way, reasons, takes_offloads: self.takes_offloads }
     }
 
     /// Returns the packets that this worker ran on the interpreter, by reason.
@@ -567,6 +571,10 @@ impl Engine for Jit {
                 Engine::process(&mut *interp.lock(), batch, out);
             }
         }
+    }
+
+    fn takes_offloads(&self) -> bool {
+        self.takes_offloads
     }
 
     fn tick(&mut self, now: u64, out: &mut BatchOutput) {
