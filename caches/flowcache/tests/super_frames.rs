@@ -166,7 +166,8 @@ fn a_super_frame_equals_its_segments_on_each_engine() {
             if *takes_super_frames {
                 assert_eq!(left.len(), expected.len(), "{}", engine.name());
                 for (number, (found, expected)) in left.iter().zip(&expected).enumerate() {
-                    let differs: Vec<usize> = (0..expected.len()).filter(|at| found.get(*at) != expected.get(*at)).collect();
+                    let differs: Vec<usize> =
+                        (0..expected.len()).filter(|at| found.get(*at) != expected.get(*at)).collect();
                     assert!(differs.is_empty(), "{}: packet {number}, bytes {differs:?}: {found:02x?}", engine.name());
                 }
             } else {

@@ -344,6 +344,66 @@ fn an_engine_for_super_frames_gets_them_and_they_leave_whole() {
     assert_eq!(offloads.checksums, 0, "the receiving kernel takes them open");
 }
 
+/// Sends frames with their `virtio_net_hdr`, as a virtual machine does: gso type, segment length,
+/// and the offsets of the checksum. Frames that the kernel itself refuses are left out.
+const HOSTILE_SENDER: &str = r#"
+import socket, struct, sys
+sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sender.setsockopt(263, 15, 1)  # PACKET_VNET_HDR
+sender.bind((sys.argv[1], 0))
+def frame(payload):
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40 + payload, 1, 0, 64, 6, 0, b"\x0a\0\0\1", b"\x0a\0\0\2")
+    tcp = struct.pack("!HHIIBBHHH", 9, 10, 11, 12, 0x50, 0x10, 512, 0, 0)
+    return b"\2\0\0\0\0\1\2\0\0\0\0\2\x08\0" + ip + tcp + b"x" * payload
+sent = []
+for kind, size, start, offset, payload in [
+    (1, 1, 34, 16, 1000), (1, 47, 34, 16, 1000), (1, 48, 34, 16, 48 * 129), (1, 1000, 34, 16, 3000), (0, 0, 34, 16, 10),
+]:
+    try:
+        sender.send(struct.pack("=BBHHHH", 1, kind, 54, size, start, offset) + frame(payload))
+        sent.append(f"{kind}/{size}/{payload}")
+    except OSError as error:
+        print(f"the kernel refuses {kind}/{size}/{payload}: {error}", file=sys.stderr)
+print(" ".join(sent))
+"#;
+
+#[test]
+fn a_hostile_description_of_segments_is_dropped_by_name_and_others_pass() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (_a, mut b) = lab.pair();
+    let sender = Command::new("ip")
+        .args(["netns", "exec", lab.0.name(0), "python3", "-c", HOSTILE_SENDER, "va"])
+        .output()
+        .unwrap();
+    let (sent, complaint) = (String::from_utf8_lossy(&sender.stdout), String::from_utf8_lossy(&sender.stderr));
+    assert!(sent.contains("1/1000/3000") && sent.contains("1/48/6192"), "{sent}\n{complaint}");
+    let hostile = sent.split_whitespace().filter(|name| !["1/1000/3000", "0/0/10"].contains(name)).count();
+    let received = receive(&mut b, 2, PATIENCE);
+    assert_eq!(received.iter().map(Packet::len).collect::<Vec<_>>(), [3054, 64], "{complaint}");
+    let offload = received[0].offload;
+    assert_eq!((offload.transport_len, offload.segment_payload, offload.segment_excess), (3020, 1000, 2000));
+    assert_eq!(received[1].offload, Offload::open_checksum(30, 16));
+    let drops = &b.counters().drops;
+    assert_eq!(drops.get(PortReason::RxBadSegmentation).packets, hostile as u64, "{drops:?}");
+    assert_eq!(drops.total(), drops.get(PortReason::RxBadSegmentation));
+}
+
+/// A virtual interface is opened as a raw socket, which says why, and how super-frames leave.
+#[test]
+fn auto_is_a_raw_socket_on_virtual_interfaces() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (_a, _b) = lab.pair();
+    lab.ip(0, "tuntap add tap9 mode tap");
+    for (interface, driver) in [("va", "veth"), ("tap9", "tun")] {
+        let options = io::dpdk::DpdkOptions::default();
+        let opened = lab.0.inside(0, || io::open_port(interface, io::PortKind::Auto, &options)).unwrap();
+        assert_eq!(opened.note, None);
+        let method = opened.method.expect("it says what it chose");
+        assert!(method.contains("is a raw socket, because the kernel leaves checksums"), "{method}");
+        assert!(method.contains(&format!("(driver {driver})")) && method.contains("super-frames"), "{method}");
+    }
+}
+
 /// A device without a carrier accepts packets and drops them; the socket reports them as sent.
 #[test]
 fn a_link_that_goes_down_is_seen_and_what_is_lost_by_it_is_counted() {
