@@ -2,8 +2,8 @@
 //!
 //! The format is that of draft-ietf-opsawg-pcap: a file header of 24 bytes, then records with a
 //! header of 16 bytes and the packet. Lengths in a file are not trusted; memory is bounded by
-//! [`MAX_WIRE_LEN`]. Errors contain the record number, counted from 1 as in Wireshark, and its offset in
-//! the file.
+//! [`MAX_WIRE_LEN`]. Errors contain the record number, counted from 1 as in Wireshark, and its
+//! offset in the file.
 //!
 //! pcapng is not supported. A file in that format is refused with the command that converts it.
 

@@ -75,8 +75,8 @@ pub(crate) struct GsoTap {
 
 impl GsoTap {
     /// Makes a TAP in the calling thread's network namespace for packets that leave by the
-    /// interface with this index. `socket` is a socket of that namespace. The TAP goes when the last
-    /// descriptor of it is closed.
+    /// interface with this index. `socket` is a socket of that namespace. The TAP goes when the
+    /// last descriptor of it is closed.
     pub(crate) fn open(socket: BorrowedFd<'_>, target: u32) -> Result<GsoTap, GsoTapError> {
         let failed = |step: &'static str| {
             move |source: io::Error| match source.raw_os_error() {

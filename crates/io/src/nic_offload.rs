@@ -6,8 +6,9 @@
 //! describes this.
 //!
 //! - **Checksum**: of the innermost TCP or UDP header it stays open ([`Offload`]), because the
-//!   receiving kernel takes it as it is; a port that cannot send it completes it (`segment`). Any other one, for
-//!   example that of the tunnel's UDP header, is computed here, because the program writes there.
+//!   receiving kernel takes it as it is; for a port that cannot send it, it is completed
+//!   (`segment`). Any other one, for example that of the tunnel's UDP header, is computed here,
+//!   because the program writes there.
 //! - **VLAN tag**: inserted at its original position.
 //! - **Segmentation**: a super-frame of TCP or UDP passes whole. A super-frame of tunnel packets
 //!   (the kernel merges them with `rx-udp-gro-forwarding`) is cut into these packets.

@@ -2,8 +2,8 @@
 
 use std::ops::AddAssign;
 
-/// Counts of packets with an [`packet::Offload`]. A super-frame counts as one packet wherever packets
-/// are counted before it is cut: at the ingress port and in the engine.
+/// Counts of packets with an [`packet::Offload`]. A super-frame counts as one packet wherever
+/// packets are counted before it is cut: at the ingress port and in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OffloadCounters {
     /// Super-frames that were received.

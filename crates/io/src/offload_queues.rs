@@ -25,8 +25,8 @@ pub(crate) fn has_offloads(batch: &Batch) -> bool {
 }
 
 impl OffloadFinisher {
-    /// Completes and cuts the packets of a batch for an engine that takes complete packets only.
-    /// If packets were cut or lost, the batch is left empty, and [`OffloadFinisher::refill`] returns
+    /// Completes and cuts the packets of a batch for an engine that takes complete packets only. If
+    /// packets were cut or lost, the batch is left empty, and [`OffloadFinisher::refill`] returns
     /// its packets.
     pub(crate) fn finish_for_engine(
         &mut self,

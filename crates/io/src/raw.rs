@@ -22,10 +22,10 @@ const LINK_HEADERS: usize = 64;
 
 /// A port on an existing network interface, for example one end of a veth pair.
 ///
-/// It receives all packets of the interface (promiscuous mode). VLAN tags that the kernel removed are
-/// restored. Super-frames and open checksums that the sender left to the hardware stay as they are
-/// and are described by [`packet::Offload`]. Packets that this host sends on the interface are not
-/// received.
+/// It receives all packets of the interface (promiscuous mode). VLAN tags that the kernel removed
+/// are restored. Super-frames and open checksums that the sender left to the hardware stay as they
+/// are and are described by [`packet::Offload`]. Packets that this host sends on the interface are
+/// not received.
 ///
 /// The kernel's own stack receives the packets too. Give the interface no addresses if it should
 /// not reply.

@@ -51,9 +51,9 @@ impl RunStats {
         all
     }
 
-    /// Returns the number of packets without a recorded outcome: arrived packets, generated ones and
-    /// those that cutting super-frames added, minus sent, CPU and dropped packets. Always 0 between
-    /// two batches; any other value is a bug of a port or an engine.
+    /// Returns the number of packets without a recorded outcome: arrived packets, generated ones
+    /// and those that cutting super-frames added, minus sent, CPU and dropped packets. Always 0
+    /// between two batches; any other value is a bug of a port or an engine.
     pub fn unaccounted(&self) -> i64 {
         // Packets to the CPU are counted by the engine, whether or not the CPU accepts them.
         let not_taken = self.tx_dropped.get(packet::PortReason::PacketInQueueFull).packets;

@@ -3,8 +3,8 @@
 use crate::sys::VECTOR;
 use packet::MAX_LEN;
 
-/// Number of slots that have space for a super-frame after one has arrived. A vector of super-frames
-/// is seldom longer, because 16 of them have a megabyte.
+/// Number of slots that have space for a super-frame after one has arrived. A vector of
+/// super-frames is seldom longer, because 16 of them have a megabyte.
 const LARGE_SLOTS: usize = 16;
 
 /// Number of receive calls without a super-frame after which slots are small again.
@@ -12,10 +12,10 @@ const PATIENCE: u32 = 64;
 
 /// Decides where a received packet is written to.
 ///
-/// A packet of the interface's MTU fits into its slot. A super-frame (64 KiB) does not, and slots of
-/// its size would take a port's buffers out of the processor's caches. So its end goes to a spill
-/// buffer first and is then copied, and the first slots become large while super-frames arrive,
-/// which saves the copy.
+/// A packet of the interface's MTU fits into its slot. A super-frame (64 KiB) does not, and slots
+/// of its size would take a port's buffers out of the processor's caches. So its end goes to a
+/// spill buffer first and is then copied, and the first slots become large while super-frames
+/// arrive, which saves the copy.
 ///
 /// The memory of the spill buffers is used only once a super-frame is written to it, because the
 /// kernel provides zeroed pages on first use.

@@ -209,7 +209,8 @@ impl Packet {
         Ok(())
     }
 
-    /// Makes this packet a copy of `other`: bytes, port, time and offload. The copy has no trace id.
+    /// Makes this packet a copy of `other`: bytes, port, time and offload. The copy has no trace
+    /// id.
     pub fn copy_from(&mut self, other: &Packet) {
         // `other` satisfies the length limit, so this cannot fail.
         let _ = self.set_bytes(other.bytes());
@@ -287,8 +288,8 @@ impl Packet {
         }
     }
 
-    /// Returns the length in bytes of the longest packet that leaves on a wire for this one: its own
-    /// length, or that of a super-frame's longest segment.
+    /// Returns the length in bytes of the longest packet that leaves on a wire for this one: its
+    /// own length, or that of a super-frame's longest segment.
     #[inline]
     pub fn wire_len(&self) -> usize {
         self.len.saturating_sub(usize::from(self.offload.segment_excess))

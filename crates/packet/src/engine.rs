@@ -33,8 +33,8 @@ pub trait Engine: Send {
     /// Reports whether the engine takes packets with an [`crate::Offload`]: super-frames and open
     /// checksums. If not, the caller cuts and completes them first.
     ///
-    /// An engine takes them if its program asks for it, by reading `segment_excess`. Length tests of
-    /// another program would be about the super-frame and not about its segments.
+    /// An engine takes them if its program asks for it, by reading `segment_excess`. Length tests
+    /// of another program would be about the super-frame and not about its segments.
     fn takes_offloads(&self) -> bool {
         false
     }

@@ -126,9 +126,10 @@ reasons! {
     PortReason {
         /// Longer than the receive buffer, or than the maximum of 16 KiB.
         RxOversize = "rx_oversize",
-        /// The kernel delivered several segments as one packet (GSO/GRO) in a form that Terrace does
-        /// not cut: neither TCP nor UDP, within two tunnels, or longer than 65,535 bytes (BIG TCP).
-        /// Turn off segmentation offload at the sending device (`ethtool -K DEVICE tso off gso off`).
+        /// The kernel delivered several segments as one packet (GSO/GRO) in a form that Terrace
+        /// does not cut: neither TCP nor UDP, within two tunnels, or longer than 65,535 bytes (BIG
+        /// TCP). Turn off segmentation offload at the sending device (`ethtool -K DEVICE tso off
+        /// gso off`).
         RxSegmentationOffload = "rx_segmentation_offload",
         /// The checksum was left to the hardware, and its offset lies outside the packet.
         RxBadChecksumOffload = "rx_bad_checksum_offload",
@@ -154,8 +155,8 @@ reasons! {
         TxRunt = "tx_runt",
         /// The transmit queue was full.
         TxQueueFull = "tx_queue_full",
-        /// The program changed a packet of several segments such that it can neither be cut nor sent
-        /// as it is: its TCP or UDP header is no longer found.
+        /// The program changed a packet of several segments such that it can neither be cut nor
+        /// sent as it is: its TCP or UDP header is no longer found.
         TxSegmentation = "tx_segmentation",
         /// No buffer was free for a packet that has to be copied to be sent.
         TxNoBuffer = "tx_no_buffer",

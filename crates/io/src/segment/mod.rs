@@ -2,9 +2,9 @@
 //! completes open checksums.
 //!
 //! This is the one place that does so. The runner calls it for each port that cannot take such a
-//! packet ([`crate::TxOffloads`]), so that no port has to. All offsets come from the packet's headers
-//! as they are on the way out, because the program may have changed each of them; nothing that the
-//! sender said about offsets is used.
+//! packet ([`crate::TxOffloads`]), so that no port has to. All offsets come from the packet's
+//! headers as they are on the way out, because the program may have changed each of them; nothing
+//! that the sender said about offsets is used.
 
 pub(crate) mod checksum;
 mod cut;

@@ -7,8 +7,8 @@ use std::ops::Range;
 
 /// Segments of super-frames. Clearing keeps the buffers.
 ///
-/// A [`crate::Runner`] uses it for its ports. A caller that passes received packets to a port itself
-/// calls [`SegmentPool::finish`] for each packet that has an [`packet::Offload`].
+/// A [`crate::Runner`] uses it for its ports. A caller that passes received packets to a port
+/// itself calls [`SegmentPool::finish`] for each packet that has an [`packet::Offload`].
 #[derive(Default)]
 pub struct SegmentPool {
     packets: Vec<Packet>,
