@@ -6,9 +6,9 @@ use crate::nic_offload::{AcceptedPacket, VNET_HEADER, accept_offloads, is_super_
 use crate::port::now;
 use crate::port_transfer::{PortCountersState, PortTransfer, TransferKind};
 use crate::segment::SegmentPool;
-use crate::segment::headers::Headers;
-use crate::spill::SpillBuffers;
-use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, VECTOR, is_enabled};
+use crate::segment::headers::{Headers, Transport};
+use crate::spill::{SpillBuffers, VECTOR};
+use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, is_enabled};
 use crate::{Port, PortError, PortFault, Readiness, TxBatch, TxOffloads};
 use packet::{Batch, Counter, MAX_LEN, MAX_WIRE_LEN, Packet, PortCounters, PortId, PortReason};
 use serde::{Deserialize, Serialize};
@@ -354,7 +354,10 @@ impl Port for RawPort {
                 continue;
             }
             let headers = if packet.offload.is_none() { None } else { Headers::parse(packet.bytes()) };
-            if let Some(headers) = headers.filter(|_| self.gso_tap.is_ok()) {
+            // All TCP with open checksums takes the TAP, because packets of one flow must not overtake
+            // each other. UDP never needs it: its super-frames are cut.
+            let tcp = headers.filter(|headers| headers.inner.protocol == Transport::Tcp);
+            if let Some(headers) = tcp.filter(|_| self.gso_tap.is_ok()) {
                 // Packets before it are sent first.
                 sent += self.send_vector(&vector[..filled], &vnet_headers[..filled]);
                 filled = 0;

@@ -1,7 +1,9 @@
 //! [`SpillBuffers`]: memory for the received bytes that a packet's slot does not have.
 
-use crate::sys::VECTOR;
 use packet::MAX_LEN;
+
+/// Maximum number of packets per system call.
+pub(crate) const VECTOR: usize = 64;
 
 /// Number of slots that have space for a super-frame after one has arrived. A vector of
 /// super-frames is seldom longer, because 16 of them have a megabyte.

@@ -4,16 +4,13 @@
 
 use crate::PortError;
 use crate::nic_offload::{VNET_HEADER, VlanTag};
-use crate::spill::SpillBuffers;
+use crate::spill::{SpillBuffers, VECTOR};
 use libc::{c_int, c_void, socklen_t};
 use packet::Packet;
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
-
-/// Maximum number of packets per system call.
-pub(crate) const VECTOR: usize = 64;
 
 /// Size of a control buffer, in bytes: one `tpacket_auxdata` message (16 + 20 bytes, aligned) and
 /// reserve.

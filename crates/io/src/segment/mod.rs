@@ -8,11 +8,13 @@
 
 pub(crate) mod checksum;
 mod cut;
+mod finish;
 pub(crate) mod headers;
 mod pool;
 
 pub(crate) use cut::{MAX_SEGMENTS, cut_packet, has_checksum};
-pub use pool::{FinishedPacket, SegmentPool};
+pub use finish::FinishedPacket;
+pub use pool::SegmentPool;
 
 use checksum::{complete_checksum_at, complete_transport_checksum, open_checksum};
 use headers::{Headers, Transport};
