@@ -121,7 +121,7 @@ impl OffloadFinisher {
         match form {
             FinishedPacket::Whole => accept(&self.copy),
             FinishedPacket::Segments(range) => {
-                self.pool.packets()[range].iter().fold(true, |taken, segment| accept(segment) && taken)
+                self.pool.packets()[range].iter().filter(|segment| !accept(segment)).count() == 0
             }
             FinishedPacket::Lost(_) => false,
         }
