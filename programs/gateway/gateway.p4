@@ -89,7 +89,7 @@ control gateway(inout headers_t hdr,
         inner_rewrite.apply(hdr, meta);
 
         // Which path does it take?
-        underlay.apply(hdr, meta);
+        underlay.apply(hdr, meta, istd.segment_excess);
         encap.apply(hdr, meta);
     }
 }

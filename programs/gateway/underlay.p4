@@ -15,7 +15,7 @@
 
 #include "metadata.p4"
 
-control underlay_step(inout headers_t hdr, inout metadata_t meta) {
+control underlay_step(inout headers_t hdr, inout metadata_t meta, in bit<16> segment_excess) {
     bit<32> sent_length;   // length of the IP packet in bytes
 
     // ---- route ------------------------------------------------------------------------------
@@ -85,7 +85,8 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
             underlay_route_v6.apply();
         }
         next_hop.apply();
-        if (sent_length > (bit<32>) port_mtu) {
+        // Of a super-frame, the longest segment has to fit.
+        if (sent_length > (bit<32>) port_mtu + (bit<32>) segment_excess) {
             drop(meta, drop_reason_t.exceeds_mtu);
         }
     }

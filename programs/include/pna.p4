@@ -505,6 +505,11 @@ struct pna_main_input_metadata_t {
     /// 0 on Terrace.
     ClassOfService_t         class_of_service;
     PortId_t                 input_port;
+    /// Terrace's own field: length in bytes by which the packet exceeds the longest segment into
+    /// which a port will cut it; 0 unless it is a super-frame (GSO). A program that reads it gets
+    /// super-frames whole, and tests lengths that concern a wire against a segment: the packet's
+    /// length minus this. For other programs super-frames are cut first.
+    bit<16>                  segment_excess;
 }
 
 #else
@@ -563,6 +568,11 @@ struct pna_main_input_metadata_t {
     /// 0 on Terrace.
     ClassOfService_t         class_of_service;
     PortId_t                 input_port;
+    /// Terrace's own field: length in bytes by which the packet exceeds the longest segment into
+    /// which a port will cut it; 0 unless it is a super-frame (GSO). A program that reads it gets
+    /// super-frames whole, and tests lengths that concern a wire against a segment: the packet's
+    /// length minus this. For other programs super-frames are cut first.
+    bit<16>                  segment_excess;
 }
 
 #endif

@@ -3,6 +3,7 @@
 use crate::block_hook::BlockHook;
 use crate::interp::Interp;
 use crate::output::Outputs;
+use crate::well_known::reads_segment_excess;
 use packet::{Batch, BatchOutput, Engine, EngineReason, Packet, PacketRef, PacketVerdict, ReasonTable, Verdict};
 use std::ops::Range;
 
@@ -17,6 +18,10 @@ impl Engine for Interp {
 
     fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         self.process_batch(None, batch, out);
+    }
+
+    fn takes_offloads(&self) -> bool {
+        reads_segment_excess(self.pipeline())
     }
 
     fn tick(&mut self, now: u64, _out: &mut BatchOutput) {
@@ -49,6 +54,7 @@ impl Interp {
         let mut results = std::mem::take(&mut self.scratch);
         for (index, packet) in batch.packets_mut().iter_mut().enumerate().take(numbers.end).skip(numbers.start) {
             self.counted_len_bytes = packet.metered_len_bytes;
+            self.segment_excess = packet.offload.segment_excess;
             let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.rx_time_ns);
             match hook.as_deref_mut() {
                 Some(hook) => self.process_by(hook, bytes, port, now, &mut results),
@@ -57,6 +63,7 @@ impl Interp {
             emit(&results, index as u16, packet, out);
         }
         self.counted_len_bytes = None;
+        self.segment_excess = 0;
         self.scratch = results;
     }
 }
@@ -77,6 +84,7 @@ pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut BatchO
                 Some((reference, slot)) => {
                     slot.ingress_port = packet.ingress_port;
                     slot.rx_time_ns = packet.rx_time_ns;
+                    slot.offload = packet.offload;
                     slot.set_bytes(&result.bytes).map(|()| reference)
                 }
                 None => {

@@ -57,6 +57,8 @@ pub struct Frame {
     pub port: u32,
     /// Length in bytes on arrival or recirculation, which counters and meters use.
     pub ingress_len_bytes: u32,
+    /// [`packet::Offload::segment_excess`] of the packet.
+    pub segment_excess: u16,
     /// Bytes of valid headers at the end of the parser.
     pub parsed_bytes: usize,
     /// Pending `clone` request.
@@ -144,10 +146,11 @@ impl Frame {
     }
 
     /// Fills the frame with a packet received on `port`. `came_with` is the length in bytes to
-    /// count instead of the packet's own.
-    pub fn fill_from_received(&mut self, bytes: &[u8], port: u32, came_with: Option<u32>) {
+    /// count instead of the packet's own, `segment_excess` that of [`packet::Offload`].
+    pub fn fill_from_received(&mut self, bytes: &[u8], port: u32, came_with: Option<u32>, segment_excess: u16) {
         self.set_data(bytes);
         self.port = port;
+        self.segment_excess = segment_excess;
         self.ingress_len_bytes = came_with.unwrap_or(self.len as u32);
         self.passes = 0;
         self.origin = packet::PacketOrigin::Received;
@@ -177,6 +180,7 @@ impl Frame {
         self.checksum_error = other.checksum_error;
         self.port = other.port;
         self.ingress_len_bytes = other.ingress_len_bytes;
+        self.segment_excess = other.segment_excess;
         self.parsed_bytes = other.parsed_bytes;
         self.truncate_bytes = other.truncate_bytes;
         self.passes = other.passes;

@@ -35,6 +35,8 @@ pub struct Interp {
     pub(crate) scratch: Outputs,
     /// Length in bytes that the next packet is counted with; `None`: its own.
     pub(crate) counted_len_bytes: Option<u32>,
+    /// [`packet::Offload::segment_excess`] of the next packet.
+    pub(crate) segment_excess: u16,
     idle: Vec<IdleEntry>,
 }
 
@@ -78,6 +80,7 @@ impl Interp {
             bits: BitBuffer::default(),
             scratch: Outputs::new(),
             counted_len_bytes: None,
+            segment_excess: 0,
             idle: Vec::new(),
         }
     }
@@ -163,6 +166,11 @@ impl Interp {
         self.counted_len_bytes = length;
     }
 
+    /// Sets [`packet::Offload::segment_excess`] of subsequent packets; 0: they are no super-frames.
+    pub fn set_segment_excess(&mut self, excess: u16) {
+        self.segment_excess = excess;
+    }
+
     /// Processes a packet like [`Interp::process_into`], but `hook` runs the main control
     /// (v1model: ingress) step by step.
     pub fn process_by(
@@ -214,7 +222,8 @@ impl Interp {
         self.memory.now = self.memory.now.max(now);
         let program = self.program.clone();
         let mut frame = self.pool.pop().unwrap_or_else(|| Box::new(Frame::new(&program)));
-        frame.fill_from_received(&bytes[..bytes.len().min(packet::MAX_LEN)], port, self.counted_len_bytes);
+        let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
+        frame.fill_from_received(bytes, port, self.counted_len_bytes, self.segment_excess);
         let machine = ExecContext {
             program: &program,
             pipeline: &self.pipeline,

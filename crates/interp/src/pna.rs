@@ -41,6 +41,7 @@ impl<O: Overseer> PacketRun<'_, O> {
         frame.set(input.parser_error, u64::from(frame.parser_error));
         frame.set(input.direction, u64::from(self.config.host_ports.contains(&frame.port)));
         frame.set(input.pass, u64::from(frame.passes));
+        frame.set(input.segment_excess, u64::from(frame.segment_excess));
         frame.set(input.timestamp, self.machine.memory.now.saturating_sub(self.config.start_ns));
     }
 

@@ -2,7 +2,7 @@
 
 use crate::op::Reg;
 use crate::reasons::{cpu_variable, drop_variable};
-use ir::{Pipeline, VarId};
+use ir::{Inst, Pipeline, VarId};
 
 /// Registers of the variables with a meaning to the architecture; `None` if the program does not
 /// have them.
@@ -38,6 +38,7 @@ pub struct PnaInput {
     pub direction: Option<Reg>,
     pub pass: Option<Reg>,
     pub timestamp: Option<Reg>,
+    pub segment_excess: Option<Reg>,
 }
 
 impl WellKnown {
@@ -66,12 +67,21 @@ impl WellKnown {
                     direction: var("direction"),
                     pass: var("pass"),
                     timestamp: var("timestamp"),
+                    segment_excess: var("segment_excess"),
                 }
             }),
             drop_reason: drop_variable(pipeline).map(&place),
             cpu_reason: cpu_variable(pipeline).map(&place),
         }
     }
+}
+
+/// Returns whether a program reads `istd.segment_excess`, so that it takes super-frames whole
+/// ([`packet::Engine::takes_offloads`]).
+pub fn reads_segment_excess(pipeline: &Pipeline) -> bool {
+    let Some(excess) = intrinsic(pipeline, "istd.segment_excess") else { return false };
+    let mut insts = pipeline.controls.values().flat_map(|control| control.body.insts());
+    insts.any(|data| matches!(data.inst, Inst::Load(var) if var == excess))
 }
 
 /// Returns a variable that an architecture reads or writes, if the program has it:

@@ -2,12 +2,12 @@
 //!
 //! The format is that of draft-ietf-opsawg-pcap: a file header of 24 bytes, then records with a
 //! header of 16 bytes and the packet. Lengths in a file are not trusted; memory is bounded by
-//! [`MAX_LEN`]. Errors contain the record number, counted from 1 as in Wireshark, and its offset in
-//! the file.
+//! [`MAX_WIRE_LEN`]. Errors contain the record number, counted from 1 as in Wireshark, and its
+//! offset in the file.
 //!
 //! pcapng is not supported. A file in that format is refused with the command that converts it.
 
-use packet::{MAX_LEN, Packet};
+use packet::{MAX_WIRE_LEN, Packet};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -62,7 +62,7 @@ pub enum CaptureError {
 pub enum Record {
     /// The next packet.
     Packet,
-    /// A packet of this many bytes that was skipped, because it is longer than [`MAX_LEN`].
+    /// A packet of this many bytes that was skipped, because it is longer than [`MAX_WIRE_LEN`].
     Oversize(usize),
     /// The end of the file.
     End,
@@ -169,7 +169,7 @@ impl<R: Read> CaptureReader<R> {
     }
 
     fn read_content(&mut self, packet: &mut Packet, len: usize) -> Result<Record, CaptureError> {
-        let (got, outcome) = if len <= MAX_LEN {
+        let (got, outcome) = if len <= MAX_WIRE_LEN {
             packet.reset();
             // Does not fail, because the length was checked above.
             let space = packet.receive_space(len).unwrap_or_default();
@@ -244,7 +244,7 @@ impl<W: Write> CaptureWriter<W> {
         let mut writer = CaptureWriter { file: file.into(), sink };
         let mut header = Vec::with_capacity(24);
         // Version 2.4, time zone and accuracy (always 0), maximum packet length, link type.
-        for word in [MAGIC_NANOSECONDS, 0x0004_0002, 0, 0, MAX_LEN as u32, ETHERNET] {
+        for word in [MAGIC_NANOSECONDS, 0x0004_0002, 0, 0, u32::from(u16::MAX), ETHERNET] {
             header.extend_from_slice(&word.to_le_bytes());
         }
         writer.write_bytes(&header)?;

@@ -2,7 +2,7 @@
 
 use crate::capture::{CaptureError, CaptureReader, CaptureWriter, Record};
 use crate::{Port, PortError, Readiness, TxBatch};
-use packet::{Batch, MAX_LEN, PortCounters, PortId, PortReason};
+use packet::{Batch, MAX_WIRE_LEN, PortCounters, PortId, PortReason};
 use std::io::{Read, Write};
 
 /// Receives the packets of one capture file, with their times, and writes sent packets to another
@@ -76,7 +76,7 @@ impl Port for CapturePort {
     }
 
     fn mtu(&self) -> usize {
-        MAX_LEN
+        MAX_WIRE_LEN
     }
 
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {

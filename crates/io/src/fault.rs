@@ -1,6 +1,6 @@
 //! A port that injects the faults of bad networks.
 
-use crate::{Port, PortError, PortFault, Readiness, TxBatch};
+use crate::{Port, PortError, PortFault, Readiness, TxBatch, TxOffloads};
 use fastrand::Rng;
 use packet::{Batch, DropCounters, Packet, PortCounters, PortId, PortReason};
 use std::collections::VecDeque;
@@ -144,6 +144,10 @@ impl<P: Port> Port for FaultInjector<P> {
         self.outgoing.clear();
         self.outgoing.extend(self.sending.ready.drain(..));
         self.inner.send(&mut TxBatch::of(&mut self.outgoing))
+    }
+
+    fn tx_offloads(&self) -> TxOffloads {
+        self.inner.tx_offloads()
     }
 
     fn readiness(&self) -> Readiness<'_> {

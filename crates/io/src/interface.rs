@@ -1,5 +1,6 @@
 //! Opens ports by their user-visible names: network interfaces, memifs, DPDK devices.
 
+use crate::device_offloads::offload_source;
 use crate::dpdk::{BUILT_IN, DpdkDevice, DpdkOptions, DpdkPort};
 use crate::memif::{self, MemifOptions, MemifPort};
 use crate::{Port, PortError, RawPort};
@@ -9,7 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Method by which a network interface is opened as a port. DPDK devices need none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PortKind {
-    /// DPDK's AF_PACKET driver if DPDK is built in and starts, otherwise a raw socket.
+    /// A raw socket where the kernel merges packets or leaves checksums open, because DPDK's
+    /// AF_PACKET driver does not see this: on virtual interfaces (veth, TAP, virtio) and on cards
+    /// with GRO or LRO. On other cards DPDK's AF_PACKET driver if DPDK is built in and starts,
+    /// otherwise a raw socket.
     #[default]
     Auto,
     /// DPDK's AF_PACKET driver, with rings that are shared with the kernel.
@@ -38,11 +42,20 @@ pub struct OpenedPort {
     pub port: Box<dyn Port>,
     /// Reason why the first choice of method was not used.
     pub note: Option<String>,
+    /// The method that [`PortKind::Auto`] chose, with its reason, and how super-frames leave.
+    pub method: Option<String>,
 }
 
 impl OpenedPort {
     fn new(port: impl Port + 'static) -> OpenedPort {
-        OpenedPort { port: Box::new(port), note: None }
+        OpenedPort { port: Box::new(port), note: None, method: None }
+    }
+
+    /// Opens an interface as a raw socket. `why` is the reason for this choice.
+    fn raw(interface: &str, why: &str) -> Result<OpenedPort, PortError> {
+        let port = RawPort::open(interface)?;
+        let method = Some(format!("`{interface}` is a raw socket{why}; {}", port.describe_offloads()));
+        Ok(OpenedPort { port: Box::new(port), note: None, method })
     }
 }
 
@@ -64,19 +77,34 @@ pub fn open_port(what: &str, kind: PortKind, options: &DpdkOptions) -> Result<Op
         return open_device(what, options);
     }
     match kind {
-        PortKind::Raw => RawPort::open(what).map(OpenedPort::new),
+        PortKind::Raw => OpenedPort::raw(what, ""),
         PortKind::AfPacket => open_with_dpdk("net_af_packet", what, options),
         PortKind::AfXdp => open_with_dpdk("net_af_xdp", what, options),
-        PortKind::Auto if !BUILT_IN => RawPort::open(what).map(OpenedPort::new),
-        PortKind::Auto => match open_with_dpdk("net_af_packet", what, options) {
-            // Problems of DPDK do not affect a raw socket. Problems of the interface itself affect
-            // both.
-            Err(PortError::Dpdk(error)) => {
-                let note = Some(format!("`{what}` is opened as a raw socket, because DPDK cannot open it: {error}"));
-                RawPort::open(what).map(|port| OpenedPort { port: Box::new(port), note })
-            }
-            outcome => outcome,
-        },
+        PortKind::Auto => open_automatically(what, options),
+    }
+}
+
+/// Opens an interface by the method that suits it: see [`PortKind::Auto`].
+fn open_automatically(interface: &str, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
+    if let Some(why) = offload_source(interface) {
+        return OpenedPort::raw(interface, &format!(", because {why}"));
+    }
+    if !BUILT_IN {
+        return OpenedPort::raw(interface, ", because this build has no DPDK");
+    }
+    match open_with_dpdk("net_af_packet", interface, options) {
+        // Problems of DPDK do not affect a raw socket. Problems of the interface itself affect
+        // both.
+        Err(PortError::Dpdk(error)) => {
+            let note = format!("`{interface}` is opened as a raw socket, because DPDK cannot open it: {error}");
+            OpenedPort::raw(interface, "").map(|opened| OpenedPort { note: Some(note), ..opened })
+        }
+        Ok(opened) => {
+            let method =
+                format!("`{interface}` is opened by DPDK's AF_PACKET driver, because it is a card without GRO");
+            Ok(OpenedPort { method: Some(method), ..opened })
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -94,7 +122,7 @@ fn open_device(what: &str, options: &DpdkOptions) -> Result<OpenedPort, PortErro
             device.name()
         )
     });
-    Ok(OpenedPort { port: Box::new(port), note })
+    Ok(OpenedPort { port: Box::new(port), note, method: None })
 }
 
 /// Opens an interface with a DPDK driver, under the interface's own name.

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | [`Port`]: the interface of ports; [`TxBatch`]: a batch to send | `port.rs`, `tx_batch.rs` |
 //! | [`dpdk::DpdkPort`]: network cards, DPDK's virtual devices | `dpdk/`, `shim/dpdk.c` |
-//! | [`RawPort`]: a network interface, by an AF_PACKET socket | `raw.rs`, `nic_offload.rs` |
+//! | [`RawPort`]: a network interface, by an AF_PACKET socket | `raw.rs`, `nic_offload.rs`, `gso_tap.rs` |
+//! | super-frames and open checksums: finished for ports that cannot | `segment/`, `offload_queues.rs` |
 //! | [`memif::MemifPort`]: another process, by shared memory, without DPDK | `memif/` |
 //! | [`xdp::XdpPort`]: an interface with a flow cache in the kernel | `xdp/`, `bpf/terrace.bpf.c` |
 //! | [`memory::pair`]: two ports that are connected to each other | `memory.rs` |
@@ -25,9 +26,11 @@
 pub mod capture;
 mod capture_port;
 mod device_drops;
+mod device_offloads;
 pub mod dpdk;
 mod error;
 mod fault;
+mod gso_tap;
 pub mod guard_pages;
 mod idle;
 mod interface;
@@ -36,11 +39,16 @@ pub mod memif;
 pub mod memory;
 mod namespace;
 mod nic_offload;
+mod offload_counters;
+mod offload_queues;
 mod port;
 mod port_transfer;
 mod raw;
+mod redirect;
 mod run_stats;
 mod runner;
+mod segment;
+mod spill;
 mod tx_batch;
 mod waker;
 // Interfaces are only watched with DPDK.
@@ -58,11 +66,13 @@ pub use idle::IdlePolicy;
 pub use interface::{OpenedPort, PortKind, open_port};
 pub use latency::Latency;
 pub use namespace::Namespace;
+pub use offload_counters::OffloadCounters;
 pub use port::{AttachedPort, Port, PortFault, Readiness, now};
 pub use port_transfer::PortTransfer;
 pub use raw::RawPort;
 pub use run_stats::RunStats;
 pub use runner::{DetachedPort, RunError, RunHooks, Runner};
+pub use segment::{FinishedPacket, SegmentPool, TxOffloads};
 pub use sys::{allowed_cores, pin_current_thread};
 pub use take_over::open_transferred;
 pub use tracer::Tracer;

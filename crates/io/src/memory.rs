@@ -132,7 +132,7 @@ impl Port for MemoryPort {
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let mut sent = 0;
         for packet in packets.iter() {
-            if let Some(reason) = crate::nic_offload::tx_drop_reason(packet.bytes(), self.mtu) {
+            if let Some(reason) = crate::nic_offload::tx_drop_reason(packet, self.mtu) {
                 self.counters.drops.count_drop(reason, packet.len());
             } else if self.outbound.enqueue(packet) {
                 self.counters.sent.count_packet(packet.len());

@@ -1,19 +1,25 @@
-//! Software fallback for offloads that the kernel leaves to the hardware: checksums, VLAN tags,
-//! segmentation.
+//! Offloads that the kernel leaves to the hardware on receive: checksums, VLAN tags, segmentation.
 //!
 //! A packet from a virtual interface (veth) can be unfinished: its transport checksum is not
 //! computed yet, its VLAN tag is in metadata, and it can contain several TCP segments. The raw
 //! socket requests a `virtio_net_hdr` (VIRTIO 1.2, section 5.1.6) with every packet, which
 //! describes this.
 //!
-//! - **Checksum**: computed here, so that the packet equals the one on a wire.
+//! - **Checksum**: of the innermost TCP or UDP header it stays open ([`Offload`]), because the
+//!   receiving kernel takes it as it is; for a port that cannot send it, it is completed
+//!   (`segment`). Any other one, for example that of the tunnel's UDP header, is computed here,
+//!   because the program writes there.
 //! - **VLAN tag**: inserted at its original position.
-//! - **Segmentation**: refused with the reason `rx_segmentation_offload`, because segmentation is
-//!   the sender's work. Turn it off there with `ethtool -K DEVICE tso off gso off tx off`, as the
-//!   lab does. TCP still works, slowly, because it retransmits single segments. No packet is
-//!   forwarded that could not have been on a wire.
+//! - **Segmentation**: a super-frame of TCP or UDP passes whole. A super-frame of tunnel packets
+//!   (the kernel merges them with `rx-udp-gro-forwarding`) is cut into these packets.
+//!
+//! A header of the kernel can come from a hostile virtual machine, so nothing in it is trusted:
+//! offsets are compared with the packet's headers.
 
-use packet::{Packet, PortReason};
+use crate::segment::checksum::complete_checksum_at;
+use crate::segment::headers::{Headers, IpTransport, Transport};
+use crate::segment::{MAX_SEGMENTS, SegmentPool, cut_packet};
+use packet::{Offload, Packet, PortReason};
 
 /// Length of an Ethernet header without a VLAN tag, in bytes.
 const ETHERNET: usize = 14;
@@ -25,7 +31,15 @@ const VLAN_TYPE: [u8; 2] = [0x81, 0x00];
 /// Size in bytes of the `virtio_net_hdr` that the socket puts before each packet.
 pub(crate) const VNET_HEADER: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
+/// Values of the field `gso_type`, beside the flag [`GSO_ECN`].
 const GSO_NONE: u8 = 0;
+const GSO_TCP_IPV4: u8 = 1;
+const GSO_TCP_IPV6: u8 = 4;
+const GSO_UDP: u8 = 5;
+/// The flag of `gso_type` for a TCP super-frame with CWR.
+const GSO_ECN: u8 = 0x80;
+/// Minimum payload of a segment in bytes. No link's MTU leads to less (RFC 1191: 68 bytes).
+const MIN_SEGMENT_PAYLOAD: usize = 48;
 
 /// A VLAN tag that the kernel removed from a packet; both fields in host order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,53 +48,150 @@ pub(crate) struct VlanTag {
     pub(crate) tci: u16,
 }
 
-/// Converts a packet from the kernel to its form on the wire, or returns why that is not possible.
-pub(crate) fn undo_offloads(
+/// Reports whether a `virtio_net_hdr` announces several segments.
+pub(crate) fn is_super_frame(vnet_header: &[u8; VNET_HEADER]) -> bool {
+    vnet_header[1] != GSO_NONE
+}
+
+/// Result of [`accept_offloads`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum AcceptedPacket {
+    /// The packet, with its offload.
+    Whole,
+    /// The packets in the pool are in its place: tunnel packets that the kernel had merged.
+    Split,
+}
+
+/// The fields of a `virtio_net_hdr`.
+struct VnetHeader {
+    needs_checksum: bool,
+    gso_type: u8,
+    gso_size: usize,
+    checksum_start: usize,
+    checksum_offset: usize,
+}
+
+impl VnetHeader {
+    fn read(bytes: &[u8; VNET_HEADER]) -> VnetHeader {
+        let field = |at: usize| usize::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
+        VnetHeader {
+            needs_checksum: bytes[0] & NEEDS_CHECKSUM != 0,
+            gso_type: bytes[1],
+            gso_size: field(4),
+            checksum_start: field(6),
+            checksum_offset: field(8),
+        }
+    }
+
+    /// Reports whether the open checksum is that of this header.
+    fn is_checksum_of(&self, headers: &IpTransport) -> bool {
+        self.checksum_start == headers.transport && self.checksum_offset == headers.protocol.checksum_offset()
+    }
+}
+
+/// Describes what remains to be done with a packet from the kernel, and restores its VLAN tag.
+/// `split` receives the packets into which a merged one is split.
+///
+/// # Errors
+/// The packet is not as its header says, or has a form that is not known here.
+pub(crate) fn accept_offloads(
     packet: &mut Packet,
     vnet_header: &[u8; VNET_HEADER],
     vlan: Option<VlanTag>,
-) -> Result<(), PortReason> {
-    let field = |offset: usize| usize::from(u16::from_ne_bytes([vnet_header[offset], vnet_header[offset + 1]]));
-    if vnet_header[1] != GSO_NONE {
-        return Err(PortReason::RxSegmentationOffload);
-    }
-    if vnet_header[0] & NEEDS_CHECKSUM != 0 {
-        complete_checksum(packet.bytes_mut(), field(6), field(8)).ok_or(PortReason::RxBadChecksumOffload)?;
+    split: &mut SegmentPool,
+) -> Result<AcceptedPacket, PortReason> {
+    packet.offload = Offload::NONE;
+    let header = VnetHeader::read(vnet_header);
+    let mut accepted = AcceptedPacket::Whole;
+    if header.gso_type != GSO_NONE {
+        accepted = accept_super_frame(packet, &header, split)?;
+    } else if header.needs_checksum {
+        accept_open_checksum(packet, &header)?;
     }
     if let Some(tag) = vlan {
-        restore_vlan(packet, tag)?;
+        match accepted {
+            AcceptedPacket::Whole => restore_vlan(packet, tag)?,
+            AcceptedPacket::Split => split.packets_mut().iter_mut().try_for_each(|piece| restore_vlan(piece, tag))?,
+        }
     }
-    Ok(())
+    Ok(accepted)
 }
 
-/// Computes the Internet checksum (RFC 1071) over all bytes from `start`. The field at `start +
-/// offset` contains the sum of the pseudo-header and receives the result. A result of 0 is stored
-/// as 0xffff (RFC 768), as in the kernel. `None` if the field is outside the packet.
-fn complete_checksum(bytes: &mut [u8], start: usize, offset: usize) -> Option<()> {
-    let covered = bytes.get_mut(start..)?;
-    let sum = internet_sum(covered);
-    let field = covered.get_mut(offset..offset.checked_add(2)?)?;
-    let checksum = match !sum {
-        0 => 0xffff,
-        checksum => checksum,
-    };
-    field.copy_from_slice(&checksum.to_be_bytes());
-    Some(())
+/// Keeps the open checksum of the innermost transport header, and computes any other one.
+fn accept_open_checksum(packet: &mut Packet, header: &VnetHeader) -> Result<(), PortReason> {
+    let found = Headers::parse(packet.bytes()).filter(|headers| header.is_checksum_of(&headers.inner));
+    match found {
+        Some(headers) => {
+            packet.offload = Offload::open_checksum(packet.len() - headers.inner.transport, header.checksum_offset);
+            Ok(())
+        }
+        None => complete_checksum_at(packet.bytes_mut(), header.checksum_start, header.checksum_offset)
+            .ok_or(PortReason::RxBadChecksumOffload),
+    }
 }
 
-/// Returns the ones' complement sum of big-endian 16-bit words; an odd last byte is padded with
-/// zero.
-fn internet_sum(bytes: &[u8]) -> u16 {
-    let (words, rest) = bytes.as_chunks::<2>();
-    // An overflow of 64 bits would need 2^32 bytes; packets have at most 2^14.
-    let mut sum: u64 = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum();
-    if let [last] = rest {
-        sum += u64::from(*last) << 8;
+/// Describes a super-frame, or splits one of tunnel packets.
+fn accept_super_frame(
+    packet: &mut Packet,
+    header: &VnetHeader,
+    split: &mut SegmentPool,
+) -> Result<AcceptedPacket, PortReason> {
+    let kind = header.gso_type & !GSO_ECN;
+    if !matches!(kind, GSO_TCP_IPV4 | GSO_TCP_IPV6 | GSO_UDP) {
+        return Err(PortReason::RxSegmentationOffload);
     }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
+    let is_outside = header.checksum_start + header.checksum_offset + 2 > packet.len();
+    if is_outside || !header.needs_checksum {
+        return Err(PortReason::RxBadChecksumOffload);
     }
-    sum as u16
+    let headers = Headers::parse(packet.bytes()).ok_or(PortReason::RxSegmentationOffload)?;
+    let outer = headers.tunnel.unwrap_or(headers.inner);
+    let merged = kind == GSO_UDP && outer.is_vxlan(packet.bytes()) && header.is_checksum_of(&outer);
+    let cut = if merged { Headers { tunnel: None, inner: outer } } else { headers };
+    let is_described = header.is_checksum_of(&cut.inner) && kind == gso_type(&cut.inner);
+    let payload = cut.inner.end - cut.inner.payload;
+    let (size, count) = (header.gso_size, payload.div_ceil(header.gso_size.max(1)));
+    if !is_described || cut.inner.end != packet.len() || size < MIN_SEGMENT_PAYLOAD || count > MAX_SEGMENTS {
+        return Err(PortReason::RxBadSegmentation);
+    }
+    if merged {
+        split.clear();
+        cut_packet(packet, &cut, size, false, split);
+        return Ok(AcceptedPacket::Split);
+    }
+    let transport_len = packet.len() - cut.inner.transport;
+    packet.offload = Offload::open_checksum(transport_len, header.checksum_offset);
+    if payload > size {
+        packet.offload.segment_payload = size as u16;
+        packet.offload.segment_excess = (payload - size) as u16;
+        packet.offload.has_ecn = header.gso_type & GSO_ECN != 0;
+    }
+    Ok(AcceptedPacket::Whole)
+}
+
+/// Returns the value of `gso_type` for a super-frame of this protocol.
+fn gso_type(headers: &IpTransport) -> u8 {
+    match (headers.protocol, headers.is_ipv6) {
+        (Transport::Udp, _) => GSO_UDP,
+        (Transport::Tcp, false) => GSO_TCP_IPV4,
+        (Transport::Tcp, true) => GSO_TCP_IPV6,
+    }
+}
+
+/// Returns the `virtio_net_hdr` of a prepared packet for a raw socket, which knows no tunnels.
+pub(crate) fn vnet_header(packet: &Packet, headers: Option<&Headers>) -> [u8; VNET_HEADER] {
+    let mut bytes = [0; VNET_HEADER];
+    let Some(headers) = headers.filter(|_| !packet.offload.is_none()) else { return bytes };
+    let mut set = |at: usize, value: usize| bytes[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
+    set(6, headers.inner.transport);
+    set(8, headers.inner.protocol.checksum_offset());
+    if packet.offload.is_super_frame() {
+        set(2, headers.inner.payload);
+        set(4, usize::from(packet.offload.segment_payload));
+        bytes[1] = gso_type(&headers.inner) | if packet.offload.has_ecn { GSO_ECN } else { 0 };
+    }
+    bytes[0] = NEEDS_CHECKSUM;
+    bytes
 }
 
 fn restore_vlan(packet: &mut Packet, tag: VlanTag) -> Result<(), PortReason> {
@@ -96,18 +207,21 @@ fn restore_vlan(packet: &mut Packet, tag: VlanTag) -> Result<(), PortReason> {
 }
 
 /// Returns why a packet cannot be sent on a port with this MTU, or `None`. As in the kernel, one
-/// tag of type 0x8100 does not count towards the MTU, but one of type 0x88a8 (Q-in-Q) does.
-pub(crate) fn tx_drop_reason(bytes: &[u8], mtu: usize) -> Option<PortReason> {
+/// tag of type 0x8100 does not count towards the MTU, but one of type 0x88a8 (Q-in-Q) does. Of a
+/// super-frame, its longest segment has to fit.
+pub(crate) fn tx_drop_reason(packet: &Packet, mtu: usize) -> Option<PortReason> {
+    let bytes = packet.bytes();
     if bytes.len() < ETHERNET {
         return Some(PortReason::TxRunt);
     }
     let header = if bytes[12..14] == VLAN_TYPE { ETHERNET + VLAN } else { ETHERNET };
-    (bytes.len() > mtu + header).then_some(PortReason::TxMtu)
+    (packet.wire_len() > mtu + header).then_some(PortReason::TxMtu)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::checksum::{complete_transport_checksum, internet_sum};
     use etherparse::PacketBuilder;
 
     /// Returns an IPv4/UDP frame with only the pseudo-header's sum in its checksum field, as an
@@ -126,24 +240,44 @@ mod tests {
         (partial, complete)
     }
 
-    fn vnet(flags: u8, gso: u8, start: u16, offset: u16) -> [u8; VNET_HEADER] {
+    fn vnet(flags: u8, gso: u8, size: u16, start: u16, offset: u16) -> [u8; VNET_HEADER] {
         let mut header = [0; VNET_HEADER];
         header[0] = flags;
         header[1] = gso;
+        header[4..6].copy_from_slice(&size.to_ne_bytes());
         header[6..8].copy_from_slice(&start.to_ne_bytes());
         header[8..10].copy_from_slice(&offset.to_ne_bytes());
         header
     }
 
+    fn accept(packet: &mut Packet, header: [u8; VNET_HEADER]) -> Result<AcceptedPacket, PortReason> {
+        accept_offloads(packet, &header, None, &mut SegmentPool::default())
+    }
+
     #[test]
-    fn partial_checksums_are_completed() {
+    fn an_open_checksum_stays_open() {
         for payload in [b"".as_slice(), b"x", b"even", b"odd"] {
             let (partial, complete) = partial_udp(payload);
             assert_ne!(partial, complete);
             let mut packet = Packet::from_bytes(&partial).unwrap();
-            undo_offloads(&mut packet, &vnet(1, 0, 34, 6), None).unwrap();
+            assert_eq!(accept(&mut packet, vnet(1, 0, 0, 34, 6)), Ok(AcceptedPacket::Whole));
+            assert_eq!(packet.offload, Offload::open_checksum(8 + payload.len(), 6));
+            assert_eq!(packet.bytes(), partial);
+            let headers = Headers::parse(packet.bytes()).unwrap();
+            complete_transport_checksum(packet.bytes_mut(), &headers.inner);
             assert_eq!(packet.bytes(), complete);
         }
+    }
+
+    #[test]
+    fn a_checksum_elsewhere_is_computed() {
+        let (mut partial, complete) = partial_udp(b"payload");
+        // An unknown protocol: the kernel's offsets are the only ones.
+        partial[23] = 200;
+        let mut packet = Packet::from_bytes(&partial).unwrap();
+        assert_eq!(accept(&mut packet, vnet(1, 0, 0, 34, 6)), Ok(AcceptedPacket::Whole));
+        assert!(packet.offload.is_none());
+        assert_eq!(packet.bytes()[40..], complete[40..]);
     }
 
     #[test]
@@ -151,7 +285,7 @@ mod tests {
         let (partial, _) = partial_udp(b"x");
         for (start, offset) in [(34, 8), (34, 9), (42, 6), (43, 0), (44, 0), (u16::MAX, u16::MAX), (0, u16::MAX)] {
             let mut packet = Packet::from_bytes(&partial).unwrap();
-            let outcome = undo_offloads(&mut packet, &vnet(1, 0, start, offset), None);
+            let outcome = accept(&mut packet, vnet(1, 0, 0, start, offset));
             let inside = usize::from(start) + usize::from(offset) + 2 <= partial.len();
             assert_eq!(outcome.is_ok(), inside, "{start} {offset}");
             if !inside {
@@ -160,23 +294,101 @@ mod tests {
         }
     }
 
+    /// A TCP super-frame of 3,000 bytes of payload.
+    fn tcp() -> Packet {
+        let mut bytes = Vec::new();
+        let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        builder.tcp(1000, 2000, 7, 512).write(&mut bytes, &[5; 3000]).unwrap();
+        Packet::from_bytes(&bytes).unwrap()
+    }
+
     #[test]
-    fn super_packets_are_refused_by_name() {
-        for gso in [1, 3, 4, 5, 0x81] {
-            let mut packet = Packet::from_bytes(&[0; 100]).unwrap();
-            assert_eq!(undo_offloads(&mut packet, &vnet(1, gso, 34, 16), None), Err(PortReason::RxSegmentationOffload));
+    fn a_super_frame_is_described() {
+        let mut packet = tcp();
+        assert_eq!(accept(&mut packet, vnet(1, 0x81, 1448, 34, 16)), Ok(AcceptedPacket::Whole));
+        let expected = Offload {
+            transport_len: 3020,
+            segment_payload: 1448,
+            segment_excess: 1552,
+            checksum_offset: 16,
+            has_ecn: true,
+        };
+        assert_eq!(packet.offload, expected);
+        assert_eq!(packet.wire_len(), 54 + 1448);
+        // The payload is exactly one segment.
+        let mut packet = tcp();
+        assert_eq!(accept(&mut packet, vnet(1, 1, 3000, 34, 16)), Ok(AcceptedPacket::Whole));
+        assert_eq!(packet.offload, Offload::open_checksum(3020, 16));
+    }
+
+    #[test]
+    fn a_hostile_description_is_refused_by_name() {
+        let bad = Err(PortReason::RxBadSegmentation);
+        let checksum = Err(PortReason::RxBadChecksumOffload);
+        for (header, expected) in [
+            (vnet(1, 1, 0, 34, 16), &bad),
+            (vnet(1, 1, 1, 34, 16), &bad),
+            (vnet(1, 1, 47, 34, 16), &bad),
+            // IPv6 and UDP, but the packet is TCP over IPv4.
+            (vnet(1, 4, 1448, 34, 16), &bad),
+            (vnet(1, 5, 1448, 34, 16), &bad),
+            (vnet(1, 1, 1448, 34, 17), &bad),
+            (vnet(1, 1, 1448, 14, 16), &bad),
+            (vnet(1, 1, 1448, 4000, 16), &checksum),
+            (vnet(1, 1, 1448, u16::MAX, u16::MAX), &checksum),
+            (vnet(0, 1, 1448, 34, 16), &checksum),
+            (vnet(1, 3, 1448, 34, 16), &Err(PortReason::RxSegmentationOffload)),
+            (vnet(1, 77, 1448, 34, 16), &Err(PortReason::RxSegmentationOffload)),
+        ] {
+            assert_eq!(accept(&mut tcp(), header), *expected, "{header:?}");
         }
+        // More than 128 segments.
+        let mut bytes = Vec::new();
+        let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        builder.tcp(1000, 2000, 7, 512).write(&mut bytes, &[5; 48 * 128 + 1]).unwrap();
+        assert_eq!(accept(&mut Packet::from_bytes(&bytes).unwrap(), vnet(1, 1, 48, 34, 16)), bad);
+        // The IP packet is longer or shorter than the frame; BIG TCP has a length of 0.
+        for total in [0u16, 100, 3041, u16::MAX] {
+            let mut packet = tcp();
+            packet.bytes_mut()[16..18].copy_from_slice(&total.to_be_bytes());
+            assert!(accept(&mut packet, vnet(1, 1, 1448, 34, 16)).is_err(), "{total}");
+        }
+    }
+
+    #[test]
+    fn any_header_for_any_bytes_is_safe() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let whole = tcp();
+        let mut accepted = 0;
+        for _ in 0..20_000 {
+            let mut bytes = whole.bytes()[..rng.usize(..whole.len())].to_vec();
+            for _ in 0..rng.usize(..3) {
+                let at = rng.usize(..60).min(bytes.len().saturating_sub(1));
+                bytes.get_mut(at).into_iter().for_each(|byte| *byte = rng.u8(..));
+            }
+            let mut packet = Packet::from_bytes(&bytes).unwrap();
+            let near = |rng: &mut fastrand::Rng, usual: u16| if rng.bool() { usual } else { rng.u16(..) };
+            let (size, start, offset) = (near(&mut rng, 100), near(&mut rng, 34), near(&mut rng, 16));
+            let header = vnet(rng.u8(..), [0, 1, 1, 4, 5][rng.usize(..5)], size, start, offset);
+            if accept(&mut packet, header).is_ok() {
+                accepted += 1;
+                let mut pool = SegmentPool::default();
+                pool.finish(&mut packet, Default::default(), &mut Default::default());
+            }
+        }
+        assert!(accepted > 100, "{accepted}");
     }
 
     #[test]
     fn vlan_tags_come_back() {
         let mut packet = Packet::from_bytes(&[b"ddddddssssss".as_slice(), &[8, 0], b"payload"].concat()).unwrap();
         let tag = VlanTag { tpid: 0x88a8, tci: 0x2005 };
-        undo_offloads(&mut packet, &vnet(0, 0, 0, 0), Some(tag)).unwrap();
+        accept_offloads(&mut packet, &vnet(0, 0, 0, 0, 0), Some(tag), &mut SegmentPool::default()).unwrap();
         let expected = [b"ddddddssssss".as_slice(), &[0x88, 0xa8, 0x20, 0x05, 8, 0], b"payload"].concat();
         assert_eq!(packet.bytes(), expected);
         let mut short = Packet::from_bytes(&[0; 11]).unwrap();
-        assert_eq!(undo_offloads(&mut short, &vnet(0, 0, 0, 0), Some(tag)), Err(PortReason::RxError));
+        let refused = accept_offloads(&mut short, &vnet(0, 0, 0, 0, 0), Some(tag), &mut SegmentPool::default());
+        assert_eq!(refused, Err(PortReason::RxError));
     }
 
     #[test]
@@ -184,9 +396,9 @@ mod tests {
         let frame = |len: usize, kind: [u8; 2]| {
             let mut frame = vec![0; len];
             frame[12..14].copy_from_slice(&kind);
-            frame
+            Packet::from_bytes(&frame).unwrap()
         };
-        assert_eq!(tx_drop_reason(&[0; 13], 1500), Some(PortReason::TxRunt));
+        assert_eq!(tx_drop_reason(&Packet::from_bytes(&[0; 13]).unwrap(), 1500), Some(PortReason::TxRunt));
         assert_eq!(tx_drop_reason(&frame(1514, [8, 0]), 1500), None);
         assert_eq!(tx_drop_reason(&frame(1515, [8, 0]), 1500), Some(PortReason::TxMtu));
         assert_eq!(tx_drop_reason(&frame(1518, [0x81, 0]), 1500), None);

@@ -1,6 +1,6 @@
 //! The interface that every port implements.
 
-use crate::{PortError, PortTransfer, TxBatch};
+use crate::{PortError, PortTransfer, TxBatch, TxOffloads};
 use packet::{Batch, Packet, PortCounters, PortId};
 use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -73,6 +73,12 @@ pub trait Port: Send {
     /// are counted in [`Port::counters`] with their reason; they are not queued.
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize;
 
+    /// Returns which packets with an [`packet::Offload`] [`Port::send`] takes. The runner cuts and
+    /// completes all others before it calls [`Port::send`].
+    fn tx_offloads(&self) -> TxOffloads {
+        TxOffloads::default()
+    }
+
     /// Sends packets as [`Port::send`] does, without taking their buffers.
     fn send_all(&mut self, packets: &mut dyn Iterator<Item = &Packet>) -> usize {
         let packets: Vec<&Packet> = packets.collect();
@@ -119,6 +125,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         (**self).send(packets)
+    }
+
+    fn tx_offloads(&self) -> TxOffloads {
+        (**self).tx_offloads()
     }
 
     fn port_fault(&mut self) -> Option<PortFault> {

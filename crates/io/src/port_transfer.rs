@@ -21,6 +21,7 @@ pub struct PortTransfer {
 pub(crate) enum TransferKind {
     Raw,
     Memif,
+    RawWithTap,
 }
 
 impl PortTransfer {

@@ -1,15 +1,20 @@
 //! A network interface as a port, by a raw AF_PACKET socket.
 
 use crate::device_drops::DeviceDrops;
-use crate::nic_offload::{tx_drop_reason, undo_offloads};
+use crate::gso_tap::{GsoTap, GsoTapError};
+use crate::nic_offload::{AcceptedPacket, VNET_HEADER, accept_offloads, is_super_frame, tx_drop_reason, vnet_header};
 use crate::port::now;
 use crate::port_transfer::{PortCountersState, PortTransfer, TransferKind};
-use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, VECTOR};
-use crate::{Port, PortError, PortFault, Readiness, TxBatch};
-use packet::{Batch, Counter, MAX_LEN, Packet, PortCounters, PortId, PortReason};
+use crate::segment::SegmentPool;
+use crate::segment::headers::{Headers, Transport};
+use crate::spill::{SpillBuffers, VECTOR};
+use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, is_enabled};
+use crate::{Port, PortError, PortFault, Readiness, TxBatch, TxOffloads};
+use packet::{Batch, Counter, MAX_LEN, MAX_WIRE_LEN, Packet, PortCounters, PortId, PortReason};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes added to the MTU for the receive buffer: Ethernet header and one VLAN tag that stays in
 /// the packet, rounded up.
@@ -17,13 +22,16 @@ const LINK_HEADERS: usize = 64;
 
 /// A port on an existing network interface, for example one end of a veth pair.
 ///
-/// It receives all packets of the interface (promiscuous mode) in their form on the wire: checksums
-/// that the sender left to the hardware are computed, and VLAN tags that the kernel removed are
-/// restored. Packets of several segments are refused, see [`PortReason::RxSegmentationOffload`].
-/// Packets that this host sends on the interface are not received.
+/// It receives all packets of the interface (promiscuous mode). VLAN tags that the kernel removed
+/// are restored. Super-frames and open checksums that the sender left to the hardware stay as they
+/// are and are described by [`packet::Offload`]. Packets that this host sends on the interface are
+/// not received.
 ///
 /// The kernel's own stack receives the packets too. Give the interface no addresses if it should
 /// not reply.
+///
+/// Super-frames in a tunnel leave whole through a TAP device if the kernel and the rights allow it
+/// ([`RawPort::describe_offloads`]). Otherwise they are cut before.
 ///
 /// Needs CAP_NET_RAW. With CAP_NET_ADMIN the buffers are larger.
 pub struct RawPort {
@@ -32,6 +40,14 @@ pub struct RawPort {
     mtu: usize,
     counters: PortCounters,
     received: Vec<ReceivedMetadata>,
+    /// Memory for super-frames.
+    spill: SpillBuffers,
+    /// Buffers for the tunnel packets that the kernel had merged.
+    split: SegmentPool,
+    /// Such packets that had no place in the batch.
+    pending: VecDeque<Packet>,
+    /// The TAP through which super-frames and open checksums leave, or why there is none.
+    gso_tap: Result<GsoTap, GsoTapError>,
     watch: Option<InterfaceWatch>,
     /// Packets that the device dropped after it accepted them.
     device: Option<DeviceDrops>,
@@ -50,6 +66,23 @@ pub(crate) struct RawPortState {
 }
 
 impl RawPort {
+    /// Continues a port whose last two descriptors are those of its TAP, as
+    /// [`RawPort::from_transfer`] does for one without.
+    pub(crate) fn from_transfer_with_tap(
+        described: RawPortState,
+        mut descriptors: Vec<OwnedFd>,
+    ) -> Result<RawPort, PortError> {
+        let tap = match descriptors.len() {
+            0..3 => None,
+            _ => descriptors.pop().zip(descriptors.pop()),
+        };
+        let mut port = RawPort::from_transfer(described, descriptors)?;
+        if let Some((redirect, tap)) = tap {
+            port.gso_tap = Ok(GsoTap::from_descriptors(tap, redirect));
+        }
+        Ok(port)
+    }
+
     /// Continues a port from the result of [`Port::begin_transfer`].
     ///
     /// # Errors
@@ -61,12 +94,25 @@ impl RawPort {
             return Err(PortError::TakeOver { port: interface, why: "its socket is missing".to_owned() });
         };
         let device = descriptors.next().and_then(|list| DeviceDrops::from_descriptor(list, &interface));
-        let mtu = usize::try_from(mtu).unwrap_or(MAX_LEN).min(MAX_LEN - LINK_HEADERS);
+        let mtu = usize::try_from(mtu).unwrap_or(MAX_WIRE_LEN).min(MAX_WIRE_LEN - LINK_HEADERS);
         let socket = PacketSocket::from_descriptor(socket, index);
         // Without the watch, the port does not report its link.
         let watch = InterfaceWatch::of_socket(socket.as_fd(), &interface, index).ok();
         let (counters, received) = (counters.into_counters(), Vec::with_capacity(VECTOR));
-        Ok(RawPort { interface, socket, mtu, counters, received, watch, device, taken: Counter::default() })
+        Ok(RawPort {
+            interface,
+            socket,
+            mtu,
+            counters,
+            received,
+            spill: SpillBuffers::new(),
+            split: SegmentPool::default(),
+            pending: VecDeque::new(),
+            gso_tap: Err(GsoTapError::NotTransferred),
+            watch,
+            device,
+            taken: Counter::default(),
+        })
     }
 
     /// Opens the interface of this name in the calling thread's network namespace (see
@@ -88,40 +134,94 @@ impl RawPort {
         socket.bind(interface).map_err(|failure| failed(failure.step, failure.source))?;
         let watch = InterfaceWatch::of_socket(socket.as_fd(), interface, socket.index())
             .map_err(|source| failed("watch the link", source))?;
+        let gso_tap = GsoTap::open(socket.as_fd(), socket.index() as u32);
         Ok(RawPort {
             interface: interface.to_owned(),
+            gso_tap,
             watch: Some(watch),
             device: DeviceDrops::of(interface),
             taken: Counter::default(),
             socket,
             // Limited to the longest packet (the loopback's MTU is 65536).
-            mtu: mtu.min(MAX_LEN - LINK_HEADERS),
+            mtu: mtu.min(MAX_WIRE_LEN - LINK_HEADERS),
             counters: PortCounters::default(),
             received: Vec::with_capacity(VECTOR),
+            spill: SpillBuffers::new(),
+            split: SegmentPool::default(),
+            pending: VecDeque::new(),
         })
     }
 
-    /// Converts received packets to their form on the wire and removes those for which that is
-    /// impossible. Returns how many of `slots`, from the first, are kept.
+    /// Returns a sentence that says how super-frames leave.
+    pub fn describe_offloads(&self) -> String {
+        match &self.gso_tap {
+            Ok(tap) => format!("super-frames leave whole, through the TAP device {}", tap.name()),
+            Err(why) => format!("super-frames are cut into segments, because {why}"),
+        }
+    }
+
+    /// Sends a super-frame or a packet with an open checksum through the TAP. Returns the number of
+    /// sent packets.
+    fn send_by_tap(&mut self, packet: &Packet, headers: &Headers) -> usize {
+        let Ok(tap) = &self.gso_tap else { return 0 };
+        loop {
+            match tap.send(packet, headers) {
+                Ok(()) => {
+                    self.counters.sent.count_packet(packet.len());
+                    self.taken.count_packet(packet.len());
+                    return 1;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.count_refused(&[packet], &error);
+                    return 0;
+                }
+            }
+        }
+    }
+
+    /// Describes the offloads of received packets, and removes packets that cannot be accepted.
+    /// Returns how many of `slots`, from the first, are kept.
     fn accept_received(&mut self, slots: &mut [Packet], id: PortId, space: usize) -> usize {
         let time = now();
         let mut kept = 0;
+        let mut has_super_frames = false;
         for (index, received) in self.received.iter().enumerate() {
             let slot = &mut slots[index];
-            let whole = if received.len > space { Err(PortReason::RxOversize) } else { Ok(()) };
-            let outcome = undo_offloads(slot, &received.vnet_header, received.vlan).and(whole);
+            slot.ingress_port = id;
+            slot.rx_time_ns = time;
+            let is_super_frame = is_super_frame(&received.vnet_header);
+            has_super_frames |= is_super_frame;
+            let limit = if is_super_frame { MAX_LEN } else { space };
+            let outcome = match received.len > limit {
+                true => Err(PortReason::RxOversize),
+                false => accept_offloads(slot, &received.vnet_header, received.vlan, &mut self.split),
+            };
             match outcome {
-                Ok(()) => {
-                    slot.ingress_port = id;
-                    slot.rx_time_ns = time;
+                Ok(AcceptedPacket::Whole) => {
                     self.counters.received.count_packet(slot.len());
                     slots.swap(kept, index);
                     kept += 1;
                 }
+                Ok(AcceptedPacket::Split) => {
+                    self.pending.extend(self.split.packets_mut().iter_mut().map(std::mem::take));
+                }
                 Err(reason) => self.counters.drops.count_drop(reason, received.len),
             }
         }
+        self.spill.note_received(has_super_frames);
         kept
+    }
+
+    /// Moves pending packets to the batch. Returns their number.
+    fn deliver_pending(&mut self, batch: &mut Batch) -> usize {
+        let mut count = 0;
+        while batch.remaining_capacity() > 0 {
+            let Some(mut packet) = self.pending.pop_front() else { break };
+            self.counters.received.count_packet(packet.len());
+            count += usize::from(batch.push_swap(&mut packet).is_ok());
+        }
+        count
     }
 
     /// Counts why the first of `packets` could not be sent. Returns the number of packets that are
@@ -139,13 +239,13 @@ impl RawPort {
         concerned
     }
 
-    /// Sends up to [`VECTOR`] packets of sendable size.
-    fn send_vector(&mut self, packets: &[&Packet]) -> usize {
+    /// Sends up to [`VECTOR`] packets of sendable size, each with its `virtio_net_hdr`.
+    fn send_vector(&mut self, packets: &[&Packet], vnet_headers: &[[u8; VNET_HEADER]]) -> usize {
         let mut done = 0;
         let (mut sent, mut unreceived) = (0, false);
         let mut pending_errors = [libc::ENETDOWN, libc::EINVAL].map(Some);
         while done < packets.len() {
-            match self.socket.send(&packets[done..]) {
+            match self.socket.send(&packets[done..], &vnet_headers[done..]) {
                 Ok(count) => {
                     for packet in &packets[done..done + count] {
                         self.counters.sent.count_packet(packet.len());
@@ -206,6 +306,7 @@ impl Port for RawPort {
     }
 
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
+        let mut delivered = self.deliver_pending(batch);
         let before = batch.len();
         let wanted = batch.remaining_capacity().min(VECTOR);
         for _ in 0..wanted {
@@ -214,25 +315,26 @@ impl Port for RawPort {
         }
         let slots = &mut batch.packets_mut()[before..];
         let space = self.mtu + LINK_HEADERS;
-        let outcome = self.socket.receive(slots, space, &mut self.received);
+        let outcome = self.socket.receive(slots, space, &mut self.spill, &mut self.received);
         let kept = match &outcome {
             Ok(()) => self.accept_received(slots, id, space),
             Err(_) => 0,
         };
         batch.truncate(before + kept);
+        delivered += kept + self.deliver_pending(batch);
         match outcome {
-            Ok(()) => Ok(kept),
+            Ok(()) => Ok(delivered),
             Err(source) => match source.raw_os_error() {
-                Some(libc::EAGAIN | libc::EINTR) => Ok(0),
+                Some(libc::EAGAIN | libc::EINTR) => Ok(delivered),
                 // A packet of segments that a virtio_net_hdr cannot describe (tunnelled ones, for
                 // example).
                 Some(libc::EINVAL) => {
                     self.counters.drops.count_drops(PortReason::RxSegmentationOffload, 1);
-                    Ok(0)
+                    Ok(delivered)
                 }
                 // Reported once when the interface goes down. It can come up again, and no packet
                 // is lost.
-                Some(libc::ENETDOWN) => Ok(0),
+                Some(libc::ENETDOWN) => Ok(delivered),
                 _ => Err(PortError::Receive { port: self.interface.clone(), source }),
             },
         }
@@ -241,24 +343,50 @@ impl Port for RawPort {
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let none = Packet::new();
         let mut vector: [&Packet; VECTOR] = [&none; VECTOR];
+        let mut vnet_headers = [[0; VNET_HEADER]; VECTOR];
         let mut filled = 0;
         let mut sent = 0;
+        // Behind the TAP, the kernel drops packets for a disabled interface without counting them.
+        let mut is_up = None;
         for packet in packets.iter() {
-            if let Some(reason) = tx_drop_reason(packet.bytes(), self.mtu) {
+            if let Some(reason) = tx_drop_reason(packet, self.mtu) {
                 self.counters.drops.count_drop(reason, packet.len());
                 continue;
             }
+            let headers = if packet.offload.is_none() { None } else { Headers::parse(packet.bytes()) };
+            // All TCP with open checksums takes the TAP, because packets of one flow must not overtake
+            // each other. UDP never needs it: its super-frames are cut.
+            let tcp = headers.filter(|headers| headers.inner.protocol == Transport::Tcp);
+            if let Some(headers) = tcp.filter(|_| self.gso_tap.is_ok()) {
+                // Packets before it are sent first.
+                sent += self.send_vector(&vector[..filled], &vnet_headers[..filled]);
+                filled = 0;
+                if *is_up.get_or_insert_with(|| is_enabled(self.socket.as_fd(), &self.interface)) {
+                    sent += self.send_by_tap(packet, &headers);
+                } else {
+                    self.counters.drops.count_drop(PortReason::TxPortDown, packet.len());
+                }
+                continue;
+            }
             vector[filled] = packet;
+            vnet_headers[filled] = vnet_header(packet, headers.as_ref());
             filled += 1;
             if filled == VECTOR {
-                sent += self.send_vector(&vector);
+                sent += self.send_vector(&vector, &vnet_headers);
                 filled = 0;
             }
         }
-        sent + self.send_vector(&vector[..filled])
+        sent + self.send_vector(&vector[..filled], &vnet_headers[..filled])
+    }
+
+    fn tx_offloads(&self) -> TxOffloads {
+        TxOffloads { checksum: true, plain_tcp: true, tunnelled_tcp: self.gso_tap.is_ok() }
     }
 
     fn readiness(&self) -> Readiness<'_> {
+        if !self.pending.is_empty() {
+            return Readiness::Now;
+        }
         Readiness::Wait(self.socket.as_fd())
     }
 
@@ -280,8 +408,12 @@ impl Port for RawPort {
     fn begin_transfer(&mut self) -> Option<PortTransfer> {
         let counters = PortCountersState::of(self.counters());
         let (interface, index, mtu) = (self.interface.clone(), self.socket.index(), self.mtu as u64);
-        let descriptors: Vec<_> =
-            std::iter::once(self.socket.as_fd()).chain(self.device.as_ref().map(DeviceDrops::as_fd)).collect();
-        PortTransfer::new(TransferKind::Raw, &RawPortState { interface, index, mtu, counters }, &descriptors)
+        let tap = self.gso_tap.as_ref().ok().map(GsoTap::descriptors);
+        let kind = if tap.is_some() { TransferKind::RawWithTap } else { TransferKind::Raw };
+        let descriptors: Vec<_> = std::iter::once(self.socket.as_fd())
+            .chain(self.device.as_ref().map(DeviceDrops::as_fd))
+            .chain(tap.into_iter().flatten().map(AsFd::as_fd))
+            .collect();
+        PortTransfer::new(kind, &RawPortState { interface, index, mtu, counters }, &descriptors)
     }
 }

@@ -1,6 +1,6 @@
 //! [`RunStats`]: statistics of a run.
 
-use crate::Latency;
+use crate::{Latency, OffloadCounters};
 use packet::{Counter, DropCounters, EngineCounters, PortCounters, PortId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +16,11 @@ pub struct RunStats {
     pub port_faults: BTreeMap<PortId, String>,
     /// Packets of the engine for a port that does not exist
     /// ([`packet::EngineReason::UnknownPort`]), or that the CPU did not accept
-    /// ([`packet::PortReason::PacketInQueueFull`]). Drops of a port are counted at the port.
+    /// ([`packet::PortReason::PacketInQueueFull`]), or super-frames that cannot be cut
+    /// ([`packet::PortReason::TxSegmentation`]). Other drops of a port are counted at the port.
     pub tx_dropped: DropCounters,
+    /// Super-frames and open checksums.
+    pub offloads: OffloadCounters,
     /// Time spent in the engine.
     pub engine_time: Duration,
     /// Time of polls that received packets: receiving, the engine, sending.
@@ -48,15 +51,15 @@ impl RunStats {
         all
     }
 
-    /// Returns the number of packets without a recorded outcome: arrived and generated packets
-    /// minus sent, CPU and dropped packets. Always 0 between two batches; any other value is a bug
-    /// of a port or an engine.
+    /// Returns the number of packets without a recorded outcome: arrived packets, generated ones
+    /// and those that cutting super-frames added, minus sent, CPU and dropped packets. Always 0
+    /// between two batches; any other value is a bug of a port or an engine.
     pub fn unaccounted(&self) -> i64 {
         // Packets to the CPU are counted by the engine, whether or not the CPU accepts them.
         let not_taken = self.tx_dropped.get(packet::PortReason::PacketInQueueFull).packets;
         let dropped = self.drops().total().packets - not_taken;
         let known = self.sent().packets + self.engine.to_cpu_total().packets + dropped;
-        (self.arrived().packets + self.engine.generated) as i64 - known as i64
+        (self.arrived().packets + self.engine.generated) as i64 + self.offloads.added_packets() - known as i64
     }
 
     /// Returns the packets that all ports sent.
@@ -80,6 +83,7 @@ impl RunStats {
             self.port_faults.entry(*id).or_insert_with(|| fault.clone());
         }
         self.tx_dropped += &other.tx_dropped;
+        self.offloads += &other.offloads;
         self.engine_time += other.engine_time;
         self.busy_time += other.busy_time;
         self.latency.merge(&other.latency);

@@ -1,6 +1,7 @@
 //! Moves batches between ports through an engine.
 
 use crate::idle::IdleState;
+use crate::offload_queues::{OffloadFinisher, has_offloads};
 use crate::port::now;
 use crate::tx_batch::TxItem;
 use crate::{AttachedPort, IdlePolicy, Port, PortError, PortFault, Readiness, RunStats, RunnerWaker, TxBatch};
@@ -117,6 +118,7 @@ pub struct Runner {
     /// Per port, the packets to send. The order is that of `ports`, in which they are sent.
     queues: Vec<Vec<TxItem>>,
     last_transmissions: LastTransmissions,
+    offloads: OffloadFinisher,
     /// Per port, the reason why it cannot pass packets.
     port_faults: Vec<Option<PortFault>>,
     /// Index of the port that is polled first. It changes with each poll, so that a busy port
@@ -165,6 +167,7 @@ impl Runner {
             out: BatchOutput::new(),
             queues,
             last_transmissions: LastTransmissions::default(),
+            offloads: OffloadFinisher::default(),
             port_faults,
             first: 0,
             idle_state: IdleState::new(IdlePolicy::default()),
@@ -335,13 +338,20 @@ impl Runner {
         self.first = (self.first + 1) % count.max(1);
         let mut found = PollResult::Idle;
         if !self.batch.is_empty() {
-            self.out.clear();
             self.report.engine.count_received(&self.batch);
             let began = Instant::now();
             found = PollResult::Busy(self.batch.len() as u64, began);
-            engine.process(&mut self.batch, &mut self.out);
-            self.report.engine_time += began.elapsed();
-            self.dispatch(supervisor);
+            if has_offloads(&self.batch) {
+                self.prepare_offloads(engine.takes_offloads());
+            }
+            while !self.batch.is_empty() || self.offloads.refill(&mut self.batch) {
+                let began = Instant::now();
+                self.out.clear();
+                engine.process(&mut self.batch, &mut self.out);
+                self.report.engine_time += began.elapsed();
+                self.dispatch(supervisor);
+                self.batch.clear();
+            }
         }
         match failure {
             Some(error) => Err(error),
@@ -352,6 +362,17 @@ impl Runner {
                 Ok(PollResult::Ended)
             }
             None => Ok(found),
+        }
+    }
+
+    /// Counts the super-frames of the batch, and finishes its packets if the engine takes complete
+    /// packets only.
+    fn prepare_offloads(&mut self, engine_takes_offloads: bool) {
+        let super_frames = self.batch.packets().iter().filter(|packet| packet.offload.is_super_frame());
+        self.report.offloads.received += super_frames.count() as u64;
+        if !engine_takes_offloads {
+            let (counts, lost) = (&mut self.report.offloads, &mut self.report.tx_dropped);
+            self.offloads.finish_for_engine(&mut self.batch, counts, lost);
         }
     }
 
@@ -370,14 +391,17 @@ impl Runner {
     /// Executes the engine's verdicts on the batch.
     fn dispatch<E: ?Sized>(&mut self, supervisor: &mut (impl RunHooks<E> + ?Sized)) {
         self.report.engine.count_batch(&self.batch, &self.out);
+        let mut has_offloads = false;
         for (emission, packet) in self.out.iter(&self.batch) {
+            has_offloads |= !packet.offload.is_none();
             match emission.verdict {
                 Verdict::Forward { port } => match self.ports.binary_search_by_key(&port, |attached| attached.id) {
                     Ok(index) => self.last_transmissions.push(&mut self.queues, index, emission.packet),
                     Err(_) => self.report.tx_dropped.count_drop(EngineReason::UnknownPort, packet.len()),
                 },
                 Verdict::ToCpu { reason } => {
-                    if !supervisor.on_cpu(packet, reason) {
+                    let counts = &mut self.report.offloads;
+                    if !self.offloads.pass_to_cpu(packet, counts, |packet| supervisor.on_cpu(packet, reason)) {
                         self.report.tx_dropped.count_drop(PortReason::PacketInQueueFull, packet.len());
                     }
                 }
@@ -388,7 +412,12 @@ impl Runner {
         for (attached, queue) in self.ports.iter_mut().zip(&mut self.queues) {
             if !queue.is_empty() {
                 let (batch, extras) = (self.batch.packets_mut(), self.out.all_generated_mut());
-                attached.port.send(&mut TxBatch::departures(batch, extras, queue));
+                if has_offloads {
+                    let (counts, lost) = (&mut self.report.offloads, &mut self.report.tx_dropped);
+                    self.offloads.send(&mut attached.port, (batch, extras), queue, counts, lost);
+                } else {
+                    attached.port.send(&mut TxBatch::departures(batch, extras, queue));
+                }
                 queue.clear();
             }
         }

@@ -4,6 +4,7 @@
 
 use crate::PortError;
 use crate::nic_offload::{VNET_HEADER, VlanTag};
+use crate::spill::{SpillBuffers, VECTOR};
 use libc::{c_int, c_void, socklen_t};
 use packet::Packet;
 use std::io;
@@ -11,15 +12,12 @@ use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Maximum number of packets per system call.
-pub(crate) const VECTOR: usize = 64;
-
 /// Size of a control buffer, in bytes: one `tpacket_auxdata` message (16 + 20 bytes, aligned) and
 /// reserve.
 const CONTROL: usize = 64;
 
 /// Converts the `-1` convention to a result.
-fn check_result(result: c_int) -> io::Result<c_int> {
+pub(crate) fn check_result(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -230,34 +228,40 @@ impl PacketSocket {
         packet_socket_drops(&self.fd)
     }
 
-    /// Receives up to [`VECTOR`] packets, one into each of `slots`, each up to `space` bytes, and
-    /// stores their metadata in `received`. Never blocks: without packets the error is
-    /// `WouldBlock`.
+    /// Receives up to [`VECTOR`] packets, one into each of `slots`, and stores their metadata in
+    /// `received`. Never blocks: without packets the error is `WouldBlock`.
+    ///
+    /// A packet of up to `space` bytes is written to its slot, a longer one is completed from
+    /// `spill`; the first slots of `spill` take all of a packet at once.
     pub(crate) fn receive(
         &self,
         slots: &mut [Packet],
         space: usize,
+        spill: &mut SpillBuffers,
         received: &mut Vec<ReceivedMetadata>,
     ) -> io::Result<()> {
         received.clear();
         let count = slots.len().min(VECTOR);
         let mut vnet_headers = [[0u8; VNET_HEADER]; VECTOR];
         let mut controls = [ControlBuffer([0; CONTROL]); VECTOR];
+        let mut capacities = [0usize; VECTOR];
         // SAFETY: all-zero is a valid value of these plain structures.
-        let (mut iovecs, mut headers): ([[libc::iovec; 2]; VECTOR], [libc::mmsghdr; VECTOR]) = unsafe { zeroed() };
+        let (mut iovecs, mut headers): ([[libc::iovec; 3]; VECTOR], [libc::mmsghdr; VECTOR]) = unsafe { zeroed() };
         for index in 0..count {
-            let buffer = slots[index].receive_space(space).map_err(io::Error::other)?;
-            iovecs[index] = [iovec(&mut vnet_headers[index]), iovec(buffer)];
+            let (capacity, more) = spill.space_of(index, space);
+            capacities[index] = capacity;
+            let buffer = slots[index].receive_space(capacity).map_err(io::Error::other)?;
+            iovecs[index] = [iovec(&mut vnet_headers[index]), iovec(buffer), iovec(more)];
             let header = &mut headers[index].msg_hdr;
             header.msg_iov = iovecs[index].as_mut_ptr();
-            header.msg_iovlen = 2;
+            header.msg_iovlen = 3;
             header.msg_control = controls[index].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL as _;
         }
         // SAFETY: the first `count` headers point to I/O vectors and control buffers on this stack
-        // frame. Those vectors point to `vnet_headers` and to the buffers of distinct packets in
-        // `slots`, which is mutably borrowed and not accessed before the call returns. All lengths
-        // are those of the memory pointed to.
+        // frame. Those vectors point to `vnet_headers`, to the buffers of distinct packets in
+        // `slots` and to distinct parts of `spill`, which are mutably borrowed and not accessed
+        // before the call returns. All lengths are those of the memory pointed to.
         let result = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
@@ -270,29 +274,33 @@ impl PacketSocket {
         let count = check_result(result)? as usize;
         for index in 0..count {
             let len = (headers[index].msg_len as usize).saturating_sub(VNET_HEADER);
-            slots[index].set_received_len(len.min(space));
+            let capacity = capacities[index];
+            slots[index].set_received_len(len.min(capacity));
+            if len > capacity {
+                let (_, more) = spill.space_of(index, space);
+                let more = &more[..(len - capacity).min(more.len())];
+                slots[index].append(more).map_err(io::Error::other)?;
+            }
             let vlan = vlan_of(&headers[index].msg_hdr);
             received.push(ReceivedMetadata { len, vnet_header: vnet_headers[index], vlan });
         }
         Ok(())
     }
 
-    /// Sends up to [`VECTOR`] of `packets` unchanged. Returns the number of sent packets, from the
-    /// first.
-    pub(crate) fn send(&self, packets: &[&Packet]) -> io::Result<usize> {
-        let count = packets.len().min(VECTOR);
-        // All zero: complete checksums, one segment.
-        let no_offloads = [0u8; VNET_HEADER];
+    /// Sends up to [`VECTOR`] of `packets`, each with its `virtio_net_hdr`. Returns the number of
+    /// sent packets, from the first.
+    pub(crate) fn send(&self, packets: &[&Packet], vnet_headers: &[[u8; VNET_HEADER]]) -> io::Result<usize> {
+        let count = packets.len().min(vnet_headers.len()).min(VECTOR);
         // SAFETY: all-zero is a valid value of these plain structures.
         let (mut iovecs, mut headers): ([[libc::iovec; 2]; VECTOR], [libc::mmsghdr; VECTOR]) = unsafe { zeroed() };
         for index in 0..count {
-            iovecs[index] = [source_iovec(&no_offloads), source_iovec(packets[index].bytes())];
+            iovecs[index] = [source_iovec(&vnet_headers[index]), source_iovec(packets[index].bytes())];
             headers[index].msg_hdr.msg_iov = iovecs[index].as_mut_ptr();
             headers[index].msg_hdr.msg_iovlen = 2;
         }
         // SAFETY: the first `count` headers point to I/O vectors on this stack frame, and those to
-        // `no_offloads` and to the bytes of packets that are borrowed across the call. `sendmmsg`
-        // only reads this memory.
+        // `vnet_headers` and to the bytes of packets, which are borrowed across the call.
+        // `sendmmsg` only reads this memory.
         let result =
             unsafe { libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT as _) };
         Ok(check_result(result)? as usize)
@@ -411,6 +419,13 @@ impl InterfaceWatch {
     }
 }
 
+/// Returns whether an interface is up, without regard to its carrier.
+pub(crate) fn is_enabled(socket: BorrowedFd<'_>, interface: &str) -> bool {
+    let flags = interface_request(socket, interface, libc::SIOCGIFFLAGS);
+    // SAFETY: the call succeeded, so it has set this member of the union.
+    flags.is_ok_and(|flags| c_int::from(unsafe { flags.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
+}
+
 /// Buffer for control messages, aligned because they start with a length.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
@@ -427,7 +442,7 @@ fn source_iovec(bytes: &[u8]) -> libc::iovec {
 }
 
 /// Returns a request for an interface (netdevice(7)). A name that is too long does not exist.
-fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
+pub(crate) fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut argument: libc::ifreq = unsafe { zeroed() };
     if interface.len() >= argument.ifr_name.len() || interface.is_empty() || interface.contains('\0') {
@@ -440,10 +455,10 @@ fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
 }
 
 /// Executes a request with a result in the `ifreq` itself.
-fn interface_request(fd: &OwnedFd, interface: &str, request: libc::c_ulong) -> io::Result<libc::ifreq> {
+pub(crate) fn interface_request(fd: impl AsFd, interface: &str, request: libc::c_ulong) -> io::Result<libc::ifreq> {
     let mut argument = interface_name(interface)?;
     // SAFETY: these requests read the name, which ends with a zero, and write within the `ifreq`.
-    check_result(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut argument) })?;
+    check_result(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), request as _, &raw mut argument) })?;
     Ok(argument)
 }
 

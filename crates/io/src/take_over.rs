@@ -19,6 +19,9 @@ pub fn open_transferred(given: PortTransfer) -> Result<Box<dyn Port>, PortError>
         TransferKind::Raw => {
             Box::new(RawPort::from_transfer(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?)
         }
+        TransferKind::RawWithTap => {
+            Box::new(RawPort::from_transfer_with_tap(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?)
+        }
         TransferKind::Memif => {
             Box::new(MemifPort::from_transfer(postcard::from_bytes(rest).map_err(unknown)?, descriptors)?)
         }

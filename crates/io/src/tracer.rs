@@ -9,7 +9,9 @@ use std::io::Write;
 /// Records each packet that is received from or sent to the inner port in a pcap file. A write
 /// error stops the recording but not the packets; [`Tracer::finish`] reports it.
 ///
-/// Sent packets are recorded with the time of sending, even if the inner port then drops them.
+/// Sent packets are recorded with the time of sending, even if the inner port then drops them. They
+/// are recorded complete and in segments, as on a wire, because this port takes no other ones.
+/// Received packets are recorded as the inner port delivers them.
 pub struct Tracer<P> {
     inner: P,
     writer: CaptureWriter<Box<dyn Write + Send>>,

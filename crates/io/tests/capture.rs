@@ -2,7 +2,7 @@
 
 use io::capture::{CaptureReader, CaptureWriter, Record};
 use io::{CapturePort, Port, PortError, Readiness};
-use packet::{Batch, MAX_LEN, Packet, PortId, PortReason};
+use packet::{Batch, MAX_WIRE_LEN, Packet, PortId, PortReason};
 use proptest::prelude::*;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -80,12 +80,12 @@ fn damaged_files_are_refused_with_record_and_place() {
 
 #[test]
 fn packets_beyond_the_limit_are_passed_over_and_counted() {
-    let long = vec![1; MAX_LEN + 1];
+    let long = vec![1; MAX_WIRE_LEN + 1];
     let bytes = file(false, 0xa1b2_c3d4, &[(0, 0, b"before"), (0, 0, &long), (0, 0, &long[1..])]);
     let mut port = CapturePort::new("in").reading("test.pcap", std::io::Cursor::new(bytes)).unwrap();
     let mut batch = Batch::new();
     assert_eq!(port.receive(PortId(1), &mut batch).unwrap(), 2);
-    assert_eq!(batch.packets()[1].len(), MAX_LEN);
+    assert_eq!(batch.packets()[1].len(), MAX_WIRE_LEN);
     assert_eq!(port.counters().drops.get(PortReason::RxOversize).packets, 1);
     assert!(matches!(port.readiness(), Readiness::Ended));
 }

@@ -112,7 +112,7 @@ fn cross(from: &mut impl Port, to: &mut impl Port, lengths: impl Iterator<Item =
 fn af_packet_carries_frames_of_every_length() {
     let Some(lab) = Lab::new(9202) else { return };
     let mut raw = lab.inside(|| RawPort::open("va")).unwrap();
-    let mut dpdk = lab.open("vb", PortKind::Auto);
+    let mut dpdk = lab.open("vb", PortKind::AfPacket);
     assert_eq!((dpdk.name(), dpdk.mtu()), ("vb", 9202));
     cross(&mut raw, &mut dpdk, (14..=9216).step_by(17).chain([9216]));
     cross(&mut dpdk, &mut raw, (14..=9216).step_by(17).chain([9216]));

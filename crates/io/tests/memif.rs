@@ -348,7 +348,7 @@ fn device(device: &str) -> io::OpenedPort {
 fn a_memif_by_dpdks_name_is_a_port_of_our_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let string = format!("net_memif3,role=server,socket={},socket-abstract=no", socket(&folder));
-    let io::OpenedPort { port: mut server, note } = device(&string);
+    let io::OpenedPort { port: mut server, note, .. } = device(&string);
     assert_eq!((server.name(), note), ("net_memif3", None));
     let mut client = open(&socket(&folder), "client", "");
     meet(&mut client, &mut *server);

@@ -7,7 +7,10 @@
 mod receive;
 mod support;
 
-use io::{AttachedPort, Namespace, Port, PortError, PortFault, RawPort, Readiness, RunStats, Runner};
+use io::{
+    AttachedPort, FinishedPacket, Namespace, OffloadCounters, Port, PortError, PortFault, RawPort, Readiness, RunStats,
+    Runner, SegmentPool, TxOffloads,
+};
 use packet::*;
 use receive::receive;
 use std::io::{Read, Write};
@@ -219,7 +222,7 @@ fn assert_udp_checksum(ip: &[u8]) {
 }
 
 #[test]
-fn checksums_left_to_the_hardware_are_computed() {
+fn checksums_left_to_the_hardware_stay_open_until_they_are_computed() {
     let Some(lab) = Lab::new(1) else { return };
     let (_, mut b) = lab.pair();
     lab.ip(0, "addr add 10.2.0.1/24 dev va");
@@ -237,63 +240,168 @@ fn checksums_left_to_the_hardware_are_computed() {
             }
         })
         .unwrap();
-    let received = receive(&mut b, 50, PATIENCE);
+    let mut received = receive(&mut b, 50, PATIENCE);
     assert_eq!(received.len(), 50);
-    for packet in &received {
+    let (mut pool, mut counts) = (SegmentPool::default(), OffloadCounters::default());
+    for packet in &mut received {
+        assert!(!packet.offload.is_none(), "the kernel left it open");
+        assert_eq!(pool.finish(packet, TxOffloads::default(), &mut counts), FinishedPacket::Whole);
         assert_udp_checksum(&packet.bytes()[14..]);
+    }
+    assert_eq!(counts, OffloadCounters { checksums: 50, ..OffloadCounters::default() });
+}
+
+/// [`Wire`] that takes super-frames and open checksums.
+struct WholeWire;
+
+impl Engine for WholeWire {
+    fn name(&self) -> &str {
+        "whole wire"
+    }
+
+    fn reasons(&self) -> &ReasonTable {
+        Wire.reasons()
+    }
+
+    fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
+        Wire.process(batch, out);
+    }
+
+    fn takes_offloads(&self) -> bool {
+        true
     }
 }
 
-/// Connects two hosts by a runner on raw sockets. Returns the drop counters after a TCP transfer of
-/// `bytes`.
-fn tcp_through_the_runner(segmentation: bool, bytes: usize) -> Option<(DropCounters, Duration)> {
+/// Connects two hosts by a runner on raw sockets, with their offloads as they come. Returns the
+/// report after a TCP transfer of `bytes` each way, over IPv4 and then over IPv6.
+fn tcp_through_the_runner(mut engine: impl Engine + 'static, bytes: usize) -> Option<RunStats> {
     let lab = Lab::new(3)?;
     let mut ports = Vec::new();
     for host in [1, 2] {
         lab.ip(0, &format!("link add w{host} type veth peer name e netns {}", lab.0.name(host)));
         lab.ip(0, &format!("link set w{host} up"));
         lab.ip(host, &format!("addr add 10.3.0.{host}/24 dev e"));
+        let enable = format!("ip netns exec {} sysctl -qw net.ipv6.conf.e.disable_ipv6=0", lab.0.name(host));
+        assert!(sh(&enable));
+        lab.ip(host, &format!("addr add fd00::{host}/64 dev e nodad"));
         lab.ip(host, "link set e up");
-        if !segmentation {
-            assert!(sh(&format!("ip netns exec {} ethtool -K e tso off gso off", lab.0.name(host))));
-        }
         ports.push(AttachedPort::new(host as u32, lab.open(0, &format!("w{host}"))));
     }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let runner = std::thread::spawn(move || {
         let mut runner = Runner::new(ports).unwrap();
-        runner.run(&mut Wire, &flag, &mut |_: &mut Wire, _: &RunStats| ControlFlow::Continue(())).unwrap();
+        runner.run(&mut engine, &flag, &mut |_: &mut _, _: &RunStats| ControlFlow::Continue(())).unwrap();
         runner.report().clone()
     });
     let content: Vec<u8> = (0..bytes).map(|index| (index % 251) as u8).collect();
-    let listener = lab.namespace(2).run(|| TcpListener::bind("10.3.0.2:80").unwrap()).unwrap();
-    let server = std::thread::spawn(move || {
-        let mut received = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-        received
-    });
-    let began = Instant::now();
-    lab.namespace(1).run(|| TcpStream::connect("10.3.0.2:80").unwrap().write_all(&content).unwrap()).unwrap();
-    assert!(server.join().unwrap() == content, "what arrives is what was sent");
-    let elapsed = began.elapsed();
+    for address in ["10.3.0.2:80", "[fd00::2]:80"] {
+        let listener = lab.namespace(2).run(|| TcpListener::bind(address).unwrap()).unwrap();
+        let expected = content.clone();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut received = vec![0; expected.len()];
+            stream.read_exact(&mut received).unwrap();
+            assert!(received == expected, "the bytes of {address} arrive as they were sent");
+            stream.write_all(&received).unwrap();
+        });
+        let mut stream = lab.namespace(1).run(|| TcpStream::connect(address).unwrap()).unwrap();
+        stream.write_all(&content).unwrap();
+        let mut back = vec![0; content.len()];
+        stream.read_exact(&mut back).unwrap();
+        assert!(back == content);
+        server.join().unwrap();
+    }
     stop.store(true, Ordering::Relaxed);
-    Some((runner.join().unwrap().drops(), elapsed))
+    for host in [1, 2] {
+        let counters =
+            lab.namespace(host).run(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap()).unwrap();
+        let mut tcp = counters.lines().filter(|line| line.starts_with("Tcp:"));
+        let (names, values) = (tcp.next().unwrap(), tcp.next().unwrap());
+        let column = names.split(' ').position(|name| name == "InCsumErrors").unwrap();
+        assert_eq!(values.split(' ').nth(column), Some("0"), "wrong checksums at host {host}");
+    }
+    let report = runner.join().unwrap();
+    assert_eq!(report.drops(), DropCounters::default());
+    assert_eq!(report.unaccounted(), 0, "{report:?}");
+    assert!(report.offloads.received > 10, "the sender sends super-frames: {:?}", report.offloads);
+    Some(report)
 }
 
 #[test]
-fn tcp_crosses_the_runner_without_loss_when_segmentation_offload_is_off() {
-    let Some((drops, elapsed)) = tcp_through_the_runner(false, 8 << 20) else { return };
-    assert_eq!(drops, DropCounters::default());
-    println!("8 MiB in {elapsed:?}");
+fn an_engine_for_complete_packets_gets_segments() {
+    let Some(report) = tcp_through_the_runner(Wire, 4 << 20) else { return };
+    let offloads = report.offloads;
+    assert_eq!((offloads.cut, offloads.sent_whole), (offloads.received, 0));
+    assert!(offloads.segments > 2 * offloads.cut && offloads.checksums > 0, "{offloads:?}");
 }
 
 #[test]
-fn tcp_survives_segmentation_offload_and_the_loss_has_a_name() {
-    let Some((drops, elapsed)) = tcp_through_the_runner(true, 40_000) else { return };
-    assert!(drops.get(PortReason::RxSegmentationOffload).packets > 0, "{drops:?}");
-    assert_eq!(drops.total(), drops.get(PortReason::RxSegmentationOffload), "no other losses");
-    println!("40 kB in {elapsed:?}");
+fn an_engine_for_super_frames_gets_them_and_they_leave_whole() {
+    let Some(report) = tcp_through_the_runner(WholeWire, 16 << 20) else { return };
+    let offloads = report.offloads;
+    assert_eq!((offloads.cut, offloads.sent_whole), (0, offloads.received));
+    assert_eq!(offloads.checksums, 0, "the receiving kernel takes them open");
+}
+
+/// Sends frames with their `virtio_net_hdr`, as a virtual machine does: gso type, segment length,
+/// and the offsets of the checksum. Frames that the kernel itself refuses are left out.
+const HOSTILE_SENDER: &str = r#"
+import socket, struct, sys
+sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sender.setsockopt(263, 15, 1)  # PACKET_VNET_HDR
+sender.bind((sys.argv[1], 0))
+def frame(payload):
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40 + payload, 1, 0, 64, 6, 0, b"\x0a\0\0\1", b"\x0a\0\0\2")
+    tcp = struct.pack("!HHIIBBHHH", 9, 10, 11, 12, 0x50, 0x10, 512, 0, 0)
+    return b"\2\0\0\0\0\1\2\0\0\0\0\2\x08\0" + ip + tcp + b"x" * payload
+sent = []
+for kind, size, start, offset, payload in [
+    (1, 1, 34, 16, 1000), (1, 47, 34, 16, 1000), (1, 48, 34, 16, 48 * 129), (1, 1000, 34, 16, 3000), (0, 0, 34, 16, 10),
+]:
+    try:
+        sender.send(struct.pack("=BBHHHH", 1, kind, 54, size, start, offset) + frame(payload))
+        sent.append(f"{kind}/{size}/{payload}")
+    except OSError as error:
+        print(f"the kernel refuses {kind}/{size}/{payload}: {error}", file=sys.stderr)
+print(" ".join(sent))
+"#;
+
+#[test]
+fn a_hostile_description_of_segments_is_dropped_by_name_and_others_pass() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (_a, mut b) = lab.pair();
+    let sender = Command::new("ip")
+        .args(["netns", "exec", lab.0.name(0), "python3", "-c", HOSTILE_SENDER, "va"])
+        .output()
+        .unwrap();
+    let (sent, complaint) = (String::from_utf8_lossy(&sender.stdout), String::from_utf8_lossy(&sender.stderr));
+    assert!(sent.contains("1/1000/3000") && sent.contains("1/48/6192"), "{sent}\n{complaint}");
+    let hostile = sent.split_whitespace().filter(|name| !["1/1000/3000", "0/0/10"].contains(name)).count();
+    let received = receive(&mut b, 2, PATIENCE);
+    assert_eq!(received.iter().map(Packet::len).collect::<Vec<_>>(), [3054, 64], "{complaint}");
+    let offload = received[0].offload;
+    assert_eq!((offload.transport_len, offload.segment_payload, offload.segment_excess), (3020, 1000, 2000));
+    assert_eq!(received[1].offload, Offload::open_checksum(30, 16));
+    let drops = &b.counters().drops;
+    assert_eq!(drops.get(PortReason::RxBadSegmentation).packets, hostile as u64, "{drops:?}");
+    assert_eq!(drops.total(), drops.get(PortReason::RxBadSegmentation));
+}
+
+/// A virtual interface is opened as a raw socket, which says why, and how super-frames leave.
+#[test]
+fn auto_is_a_raw_socket_on_virtual_interfaces() {
+    let Some(lab) = Lab::new(1) else { return };
+    let (_a, _b) = lab.pair();
+    lab.ip(0, "tuntap add tap9 mode tap");
+    for (interface, driver) in [("va", "veth"), ("tap9", "tun")] {
+        let options = io::dpdk::DpdkOptions::default();
+        let opened = lab.0.inside(0, || io::open_port(interface, io::PortKind::Auto, &options)).unwrap();
+        assert_eq!(opened.note, None);
+        let method = opened.method.expect("it says what it chose");
+        assert!(method.contains("is a raw socket, because the kernel leaves checksums"), "{method}");
+        assert!(method.contains(&format!("(driver {driver})")) && method.contains("super-frames"), "{method}");
+    }
 }
 
 /// A device without a carrier accepts packets and drops them; the socket reports them as sent.

@@ -27,7 +27,9 @@ pub struct FrameInput {
     /// Ingress port.
     pub ingress_port: u32,
     /// PNA: 1 if the port belongs to a host.
-    pub direction: u32,
+    pub direction: u16,
+    /// [`packet::Offload::segment_excess`].
+    pub segment_excess: u16,
     /// Number of parser states entered, if the parser may loop.
     pub parser_states: u32,
     /// Length of the packet in bytes, at most [`packet::MAX_LEN`].
@@ -38,8 +40,9 @@ impl FrameInput {
     /// Returns the fields as words, in their order in memory.
     pub fn words(&self) -> [u64; 4] {
         let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let FrameInput { data, metered_len, packet_count, ingress_port, direction, parser_states, len } = *self;
-        [data as u64, word(metered_len, packet_count), word(ingress_port, direction), word(parser_states, len)]
+        let FrameInput { data, metered_len, packet_count, ingress_port, parser_states, len, .. } = *self;
+        let small = u32::from(self.direction) | u32::from(self.segment_excess) << 16;
+        [data as u64, word(metered_len, packet_count), word(ingress_port, small), word(parser_states, len)]
     }
 }
 

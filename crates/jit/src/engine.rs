@@ -8,7 +8,7 @@ use crate::stats::{ActionStats, EngineStats, TableStats, WorkerStats, sum_worker
 use crate::worker::JitWorker;
 use entries::{ControlState, Counter, EntryId, KeyLayout, StateChange, StoredEntry, WriteBatch, WriteError};
 use interp::host::ExternHost;
-use interp::host::architecture::reason_table;
+use interp::host::architecture::{reads_segment_excess, reason_table};
 use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError, Registers};
 use ir::{Entity, ExternId, Pipeline, TableId};
 use lookup::{AppliedWrite, LeftRightReader, LiveError, LiveTables};
@@ -74,6 +74,8 @@ pub struct Jit {
     pipeline: Arc<Pipeline>,
     pub(crate) execution: Execution,
     reasons: ReasonTable,
+    /// Whether the program takes super-frames.
+    takes_offloads: bool,
 }
 
 impl Jit {
@@ -104,7 +106,8 @@ impl Jit {
                 Execution::Interpreted { interp, reason, packets: 0 }
             }
         };
-        Ok(Jit { pipeline, execution, reasons })
+        let takes_offloads = reads_segment_excess(&pipeline);
+        Ok(Jit { pipeline, execution, reasons, takes_offloads })
     }
 
     /// Makes the state of an engine that runs native code: a worker of its own and the parts that
@@ -162,7 +165,8 @@ impl Jit {
                 Execution::Interpreted { interp: interp.clone(), reason: *reason, packets: 0 }
             }
         };
-        Jit { pipeline: self.pipeline.clone(), execution: way, reasons: self.reasons.clone() }
+        let (pipeline, reasons) = (self.pipeline.clone(), self.reasons.clone());
+        Jit { pipeline, execution: way, reasons, takes_offloads: self.takes_offloads }
     }
 
     /// Returns the packets that this worker ran on the interpreter, by reason.
@@ -577,6 +581,10 @@ impl Engine for Jit {
                 Engine::process(&mut *interp.lock(), batch, out);
             }
         }
+    }
+
+    fn takes_offloads(&self) -> bool {
+        self.takes_offloads
     }
 
     fn tick(&mut self, now: u64, out: &mut BatchOutput) {

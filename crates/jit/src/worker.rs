@@ -485,7 +485,8 @@ fn frame_input(packet: &mut Packet, host: impl Fn(u32) -> bool) -> FrameInput {
         metered_len,
         packet_count: 1,
         ingress_port,
-        direction: u32::from(host(ingress_port)),
+        direction: u16::from(host(ingress_port)),
+        segment_excess: packet.offload.segment_excess,
         parser_states: 0,
         len,
     }

@@ -1,8 +1,8 @@
 //! [`WorkerCounts`]: statistics of a worker over all programs that it ran. They are kept by reason
 //! name, because a reason's number is only valid with the name table of its program.
 
-use io::{Latency, RunStats};
-use packet::{Counter, EngineCounters, EngineReason, ReasonTable};
+use io::{Latency, OffloadCounters, RunStats};
+use packet::{Counter, EngineCounters, EngineReason, PortReason, ReasonTable};
 use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::AddAssign;
@@ -24,6 +24,8 @@ pub struct WorkerCounts {
     pub drops: BTreeMap<String, Counter>,
     /// Port counters, by port number.
     pub ports: BTreeMap<u32, PortCounts>,
+    /// Super-frames and open checksums.
+    pub offloads: OffloadCounters,
     /// Batches processed by the engine.
     pub batches: u64,
     /// Time spent in the engine.
@@ -67,6 +69,7 @@ impl AddAssign<&WorkerCounts> for WorkerCounts {
             add_counters(&mut sum.drops, &port.drops);
             sum.fault = sum.fault.take().or_else(|| port.fault.clone());
         }
+        self.offloads += &other.offloads;
         self.batches += other.batches;
         self.engine_time += other.engine_time;
         self.busy_time += other.busy_time;
@@ -119,6 +122,7 @@ impl CounterTracker {
             copies: report.engine.generated,
             to_cpu,
             drops,
+            offloads: report.offloads,
             batches: report.engine.batches,
             engine_time: report.engine_time,
             busy_time: report.busy_time,
@@ -126,9 +130,10 @@ impl CounterTracker {
             latency: report.latency.clone(),
             ..WorkerCounts::default()
         };
-        // Packets for an unknown port are counted as drops.
-        let portless = report.tx_dropped.get(EngineReason::UnknownPort);
-        counts.forwarded = counts.forwarded.since(portless);
+        // Packets for an unknown port, and super-frames that cannot be cut, are counted as drops.
+        let mut lost = report.tx_dropped.get(EngineReason::UnknownPort);
+        lost += report.tx_dropped.get(PortReason::TxSegmentation);
+        counts.forwarded = counts.forwarded.since(lost);
         for (reason, counter) in report.tx_dropped.iter() {
             *counts.drops.entry(reasons.drop_name(reason).into_owned()).or_default() += counter;
         }

@@ -49,7 +49,7 @@ impl Port for CpuPort {
     }
 
     fn mtu(&self) -> usize {
-        packet::MAX_LEN
+        packet::MAX_WIRE_LEN
     }
 
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {

@@ -200,8 +200,8 @@ impl DataPlane {
                 let mut port = CpuPort::new(punts.clone(), punts_lost.clone());
                 if number == 0 {
                     let (inner, outer) = io::memory::pair("cpu", "controller", CPU_QUEUE_PACKETS)?;
-                    port = port.with_inbound(inner.with_mtu(packet::MAX_LEN));
-                    controller = Some(Mutex::new(outer.with_mtu(packet::MAX_LEN)));
+                    port = port.with_inbound(inner.with_mtu(packet::MAX_WIRE_LEN));
+                    controller = Some(Mutex::new(outer.with_mtu(packet::MAX_WIRE_LEN)));
                 }
                 ports.push(AttachedPort::new(id, port));
             }

@@ -54,6 +54,10 @@ impl Engine for WorkerEngine {
         }
     }
 
+    fn takes_offloads(&self) -> bool {
+        matches!(self, WorkerEngine::Program(_, engine) if engine.takes_offloads())
+    }
+
     fn tick(&mut self, now: u64, out: &mut BatchOutput) {
         if let WorkerEngine::Program(_, engine) = self {
             engine.tick(now, out);

@@ -1,12 +1,17 @@
 //! Packet buffers: the bytes of one packet with headroom and tailroom.
 
-use crate::{ExternalBuf, ExternalBufOwner, PortId};
+use crate::{ExternalBuf, ExternalBufOwner, Offload, PortId};
 use bytemuck::{Pod, Zeroable};
 use thiserror::Error;
 
 /// Maximum packet length in bytes, from the first byte of the Ethernet header and without the frame
-/// check sequence. A jumbo frame (9216 bytes) with several layers of encapsulation fits.
-pub const MAX_LEN: usize = 16 * 1024;
+/// check sequence. A super-frame ([`Offload`]) that the kernel builds fits. The limit costs nothing
+/// by itself: a buffer grows only for a packet that needs it.
+pub const MAX_LEN: usize = u16::MAX as usize;
+
+/// Maximum length in bytes of a packet on a wire: of every packet that is no super-frame. A jumbo
+/// frame (9216 bytes) with several layers of encapsulation fits.
+pub const MAX_WIRE_LEN: usize = 16 * 1024;
 
 /// Headroom of a received packet in bytes. VXLAN over IPv6 with two VLAN tags needs 78 bytes, and a
 /// bridge header between tiers comes in addition. An external buffer can have less: DPDK drivers
@@ -68,6 +73,9 @@ pub struct Packet {
     /// Trace id that identifies the packet across tiers; 0 if the packet is not traced. It is
     /// assigned by the caller of the engine, never by the network.
     pub trace_id: u16,
+    /// Work that remains before the packet can be on a wire. It follows the packet through an
+    /// engine, which may change all headers, and a port or its runner does it on sending.
+    pub offload: Offload,
 }
 
 /// The buffer of a packet. All bytes are always initialised; their number is the capacity of the
@@ -125,6 +133,7 @@ impl Packet {
             rx_time_ns: 0,
             metered_len_bytes: None,
             trace_id: 0,
+            offload: Offload::NONE,
         }
     }
 
@@ -178,8 +187,8 @@ impl Packet {
         self.storage.len() - self.start - self.len
     }
 
-    /// Empties the packet, restores its full headroom, and clears port, time and trace id. An owned
-    /// buffer is kept; an external buffer is released.
+    /// Empties the packet, restores its full headroom, and clears port, time, trace id and offload.
+    /// An owned buffer is kept; an external buffer is released.
     #[inline]
     pub fn reset(&mut self) {
         self.release_external();
@@ -189,16 +198,19 @@ impl Packet {
         self.rx_time_ns = 0;
         self.metered_len_bytes = None;
         self.trace_id = 0;
+        self.offload = Offload::NONE;
     }
 
-    /// Replaces the content by a copy of `bytes`, with full headroom. Port and time are unchanged.
+    /// Replaces the content by a copy of `bytes`, with full headroom. Port, time and offload are
+    /// unchanged.
     pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), PacketTooLong> {
         self.receive_space(bytes.len())?.copy_from_slice(bytes);
         self.len = bytes.len();
         Ok(())
     }
 
-    /// Makes this packet a copy of `other`: bytes, port and time. The copy has no trace id.
+    /// Makes this packet a copy of `other`: bytes, port, time and offload. The copy has no trace
+    /// id.
     pub fn copy_from(&mut self, other: &Packet) {
         // `other` satisfies the length limit, so this cannot fail.
         let _ = self.set_bytes(other.bytes());
@@ -206,6 +218,7 @@ impl Packet {
         self.rx_time_ns = other.rx_time_ns;
         self.metered_len_bytes = other.metered_len_bytes;
         self.trace_id = 0;
+        self.offload = other.offload;
     }
 
     /// Empties the packet and returns `capacity` bytes after the headroom, for a receiver to write
@@ -266,9 +279,20 @@ impl Packet {
         Ok(())
     }
 
-    /// Shortens the packet to at most `len` bytes, cutting at the end.
+    /// Shortens the packet to at most `len` bytes, cutting at the end. A packet that becomes
+    /// shorter has no offload any more, because a checksum over missing bytes cannot be completed.
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        if len < self.len {
+            self.len = len;
+            self.offload = Offload::NONE;
+        }
+    }
+
+    /// Returns the length in bytes of the longest packet that leaves on a wire for this one: its
+    /// own length, or that of a super-frame's longest segment.
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        self.len.saturating_sub(usize::from(self.offload.segment_excess))
     }
 
     /// Replaces the first `removed` bytes (all, if there are fewer) by `headers`, as a deparser

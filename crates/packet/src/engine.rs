@@ -30,6 +30,15 @@ pub trait Engine: Send {
     /// `batch` may be empty.
     fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput);
 
+    /// Reports whether the engine takes packets with an [`crate::Offload`]: super-frames and open
+    /// checksums. If not, the caller cuts and completes them first.
+    ///
+    /// An engine takes them if its program asks for it, by reading `segment_excess`. Length tests
+    /// of another program would be about the super-frame and not about its segments.
+    fn takes_offloads(&self) -> bool {
+        false
+    }
+
     /// Advances the time to `now_ns` nanoseconds, on the same clock as
     /// [`crate::Packet::rx_time_ns`]. Used for idle timeouts, meters, and packets that the engine
     /// generates. Called about ten times a second, even if no packet arrives.
@@ -61,6 +70,10 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
 
     fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         (**self).process(batch, out);
+    }
+
+    fn takes_offloads(&self) -> bool {
+        (**self).takes_offloads()
     }
 
     fn tick(&mut self, now_ns: u64, out: &mut BatchOutput) {

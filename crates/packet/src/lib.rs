@@ -56,16 +56,18 @@ mod counters;
 mod engine;
 mod external_buf;
 mod hex;
+mod offload;
 mod reason;
 mod verdict;
 
 pub use batch::{Batch, BatchFull, MAX_BATCH, PushError};
 pub use batch_output::{BatchOutput, MAX_GENERATED, MAX_VERDICTS};
-pub use buffer::{HEADROOM, MAX_LEN, Packet, PacketTooLong, PacketTooShort};
+pub use buffer::{HEADROOM, MAX_LEN, MAX_WIRE_LEN, Packet, PacketTooLong, PacketTooShort};
 pub use counters::{Counter, DropCounters, EngineCounters, PortCounters};
 pub use engine::Engine;
 pub use external_buf::{ExternalBuf, ExternalBufOwner};
 pub use hex::{hex, unhex};
+pub use offload::Offload;
 pub use reason::{
     CpuReason, DropReason, EngineReason, MAX_REASON_NAME, PortReason, ReasonId, ReasonTable, ReasonTableError,
 };

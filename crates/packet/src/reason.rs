@@ -95,7 +95,7 @@ reasons! {
         ReplicationLimit = "replication_limit",
         /// The program exceeded its limit of steps.
         InstructionLimit = "instruction_limit",
-        /// With its new headers the packet would be longer than the maximum of 16 KiB.
+        /// With its new headers the packet would be longer than the maximum of 65,535 bytes.
         PacketTooLong = "packet_too_long",
         /// Too short to be an Ethernet frame.
         Runt = "runt",
@@ -126,11 +126,17 @@ reasons! {
     PortReason {
         /// Longer than the receive buffer, or than the maximum of 16 KiB.
         RxOversize = "rx_oversize",
-        /// The kernel delivered several segments as one packet (GSO/GRO): turn off segmentation
-        /// offload at the sending device.
+        /// The kernel delivered several segments as one packet (GSO/GRO) in a form that Terrace
+        /// does not cut: neither TCP nor UDP, within two tunnels, or longer than 65,535 bytes (BIG
+        /// TCP). Turn off segmentation offload at the sending device (`ethtool -K DEVICE tso off
+        /// gso off`).
         RxSegmentationOffload = "rx_segmentation_offload",
         /// The checksum was left to the hardware, and its offset lies outside the packet.
         RxBadChecksumOffload = "rx_bad_checksum_offload",
+        /// Several segments in one packet, and its description does not fit its bytes: a segment
+        /// length below 48 bytes, more than 128 segments, or an open checksum elsewhere. The sender
+        /// is broken or hostile.
+        RxBadSegmentation = "rx_bad_segmentation",
         /// Not received because the receive queue was full.
         RxQueueFull = "rx_queue_full",
         /// Not received because no buffer was free: other code holds the packets, or the pool of
@@ -149,6 +155,9 @@ reasons! {
         TxRunt = "tx_runt",
         /// The transmit queue was full.
         TxQueueFull = "tx_queue_full",
+        /// The program changed a packet of several segments such that it can neither be cut nor
+        /// sent as it is: its TCP or UDP header is no longer found.
+        TxSegmentation = "tx_segmentation",
         /// No buffer was free for a packet that has to be copied to be sent.
         TxNoBuffer = "tx_no_buffer",
         /// The port is down, or its peer is gone.

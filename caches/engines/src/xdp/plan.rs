@@ -79,7 +79,7 @@ impl XdpPlan {
             Ok(kernel) => match XdpPort::open_as(kernel, interface, number, self.mode) {
                 Ok(port) => {
                     let note = (!port.notes().is_empty()).then(|| port.notes().join("; "));
-                    return Ok(OpenedPort { port: Box::new(port), note });
+                    return Ok(OpenedPort { port: Box::new(port), note, method: None });
                 }
                 Err(PortError::Xdp(error)) => error.to_string(),
                 Err(error) => return Err(error),
@@ -88,7 +88,7 @@ impl XdpPlan {
         };
         let opened = open_port(interface, PortKind::Auto, &DpdkOptions::default())?;
         let note = format!("`{interface}` is without the kernel's flow cache: {why}");
-        Ok(OpenedPort { port: opened.port, note: Some(note) })
+        Ok(OpenedPort { note: Some(note), ..opened })
     }
 }
 

@@ -183,7 +183,8 @@ impl SymbolicExecutor {
                     _ => return,
                 };
                 let input = &known.pna[block];
-                for reg in [input.input_port, input.parser_error, input.direction, input.pass] {
+                // A cache gets complete packets only, so the excess over a segment is 0 for all of them.
+                for reg in [input.input_port, input.parser_error, input.direction, input.pass, input.segment_excess] {
                     place(reg, SymbolicValue::Const);
                 }
                 place(input.timestamp, SymbolicValue::Live(NotRewritable::Time));

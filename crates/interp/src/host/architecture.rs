@@ -5,7 +5,7 @@ use crate::decode;
 use ir::{Pipeline, VarId};
 
 pub use crate::reasons::{cpu_variable, drop_variable, table as reason_table};
-pub use crate::well_known::intrinsic;
+pub use crate::well_known::{intrinsic, reads_segment_excess};
 
 /// v1model's constants.
 pub mod v1model {

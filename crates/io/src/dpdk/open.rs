@@ -6,7 +6,7 @@ use super::ring_drops::RingDrops;
 use super::{DpdkDevice, DpdkError, DpdkOptions, eal};
 use crate::PortError;
 use crate::sys::{self, InterfaceWatch};
-use packet::MAX_LEN;
+use packet::MAX_WIRE_LEN;
 use parking_lot::{Mutex, MutexGuard};
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ const LINK_HEADERS: usize = 14 + 8;
 /// Length of a buffer that holds most packets, in bytes.
 const BUFFER: usize = 2048;
 /// Maximum length of a buffer. With its headroom, it must not exceed the longest packet's buffer.
-const MAX_BUFFER: usize = MAX_LEN;
+const MAX_BUFFER: usize = MAX_WIRE_LEN;
 /// Bytes of an AF_PACKET ring: 4,096 packets of an ordinary MTU, which is 40 ms at 100,000 packets
 /// a second. The driver's default of 512 packets would overflow if a worker is delayed by 5 ms.
 const RING_BYTES: usize = 8 << 20;
@@ -173,7 +173,7 @@ fn remove_stale_socket(path: &str) -> io::Result<()> {
 
 /// Returns the MTU of the port, except for cards, which can limit it.
 fn choose_mtu(device: &DpdkDevice, options: &DpdkOptions, interface: Option<&InterfaceWatch>) -> usize {
-    let most = MAX_LEN - LINK_HEADERS;
+    let most = MAX_WIRE_LEN - LINK_HEADERS;
     match (interface, device.driver()) {
         (Some(interface), _) => options.mtu.unwrap_or(interface.mtu()).min(interface.mtu()).min(most),
         (None, None) => options.mtu.unwrap_or(1500).min(most),
@@ -212,10 +212,10 @@ fn fit_arguments(device: &mut DpdkDevice, options: &DpdkOptions, mtu: usize) -> 
 fn max_frame(device: &DpdkDevice) -> usize {
     let slot = || device.argument("framesz")?.parse::<usize>().ok();
     match device.driver() {
-        Some("net_af_packet") => slot().map_or(MAX_LEN, |slot| slot.saturating_sub(RING_HEADERS)),
-        _ => MAX_LEN,
+        Some("net_af_packet") => slot().map_or(MAX_WIRE_LEN, |slot| slot.saturating_sub(RING_HEADERS)),
+        _ => MAX_WIRE_LEN,
     }
-    .min(MAX_LEN)
+    .min(MAX_WIRE_LEN)
 }
 
 fn check_queues(device: &DpdkDevice, options: &DpdkOptions, info: &DeviceInfo) -> Result<usize, DpdkError> {

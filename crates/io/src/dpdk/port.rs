@@ -150,7 +150,7 @@ impl DpdkPort {
     #[inline]
     fn mbuf_for_packet(&mut self, packets: &mut TxBatch<'_>, index: usize) -> Option<TxMbuf> {
         let packet = packets.get(index);
-        if let Some(reason) = tx_drop_reason(packet.bytes(), self.mtu) {
+        if let Some(reason) = tx_drop_reason(packet, self.mtu) {
             self.counters.drops.count_drop(reason, packet.len());
             return None;
         }

@@ -6,7 +6,7 @@ use super::options::MemifRole;
 use super::region::Region;
 use super::ring::{Descriptor, Ring};
 use crate::port::now;
-use packet::{Batch, MAX_LEN, Packet, PortCounters, PortId, PortReason};
+use packet::{Batch, MAX_WIRE_LEN, Packet, PortCounters, PortId, PortReason};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -228,7 +228,7 @@ impl Link {
 
     /// Copies the collected descriptors to a new packet of the batch.
     fn copy_packet(&self, total: usize, batch: &mut Batch) -> Result<(), PortReason> {
-        if total > MAX_LEN {
+        if total > MAX_WIRE_LEN {
             return Err(if self.descriptors.len() > 1 { PortReason::RxSegments } else { PortReason::RxOversize });
         }
         let slot = batch.push().map_err(|_| PortReason::RxNoBuffer)?;
@@ -494,7 +494,7 @@ mod tests {
     #[test]
     fn packets_longer_than_any_are_dropped_and_the_rest_goes_on() {
         let (mut server, client) = connected(8);
-        let long = Descriptor { more: false, region: 0, len: MAX_LEN as u32 + 1, offset: 0 };
+        let long = Descriptor { more: false, region: 0, len: MAX_WIRE_LEN as u32 + 1, offset: 0 };
         client.to_server.write_descriptor(0, long);
         client.to_server.write_descriptor(1, Descriptor { len: 60, ..long });
         client.to_server.set_head(2);

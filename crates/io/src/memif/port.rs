@@ -306,13 +306,13 @@ impl Port for MemifPort {
         let mut sent = 0;
         let mut packets = packets.iter();
         if let ConnectionState::Connected(_, link) = &mut self.state {
-            let reason = |packet: &Packet| tx_drop_reason(packet.bytes(), MTU);
+            let reason = |packet: &Packet| tx_drop_reason(packet, MTU);
             if let Err(fault) = link.send(&mut packets, reason, &mut self.counters, &mut sent) {
                 self.disconnect(fault);
             }
         }
         for packet in packets {
-            let reason = tx_drop_reason(packet.bytes(), MTU).unwrap_or(PortReason::TxPortDown);
+            let reason = tx_drop_reason(packet, MTU).unwrap_or(PortReason::TxPortDown);
             self.counters.drops.count_drop(reason, packet.len());
         }
         sent

@@ -8,7 +8,7 @@ use super::socket::XdpSocket;
 use crate::nic_offload::tx_drop_reason;
 use crate::port::now;
 use crate::sys::InterfaceWatch;
-use crate::{Port, PortError, PortFault, RawPort, Readiness, TxBatch};
+use crate::{Port, PortError, PortFault, RawPort, Readiness, TxBatch, TxOffloads};
 use aya::programs::xdp::XdpLink;
 use packet::{Batch, PortCounters, PortId, PortReason};
 use std::os::fd::AsFd;
@@ -229,6 +229,13 @@ impl Port for XdpPort {
         Ok(batch.len() - before)
     }
 
+    fn tx_offloads(&self) -> TxOffloads {
+        match &self.miss_path {
+            MissPath::Raw(raw) => raw.tx_offloads(),
+            MissPath::Sockets(_) => TxOffloads::default(),
+        }
+    }
+
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let sockets = match &mut self.miss_path {
             MissPath::Raw(raw) => return raw.send(packets),
@@ -237,7 +244,7 @@ impl Port for XdpPort {
         let Some(socket) = sockets.first_mut() else { return 0 };
         let mut sent = 0;
         for packet in packets.iter() {
-            if let Some(reason) = tx_drop_reason(packet.bytes(), self.mtu) {
+            if let Some(reason) = tx_drop_reason(packet, self.mtu) {
                 self.own.drops.count_drop(reason, packet.len());
             } else if self.cannot_transmit {
                 self.own.drops.count_drop(PortReason::TxPortDown, packet.len());

@@ -280,7 +280,7 @@ impl<'a> SlotAccess<'a> {
             }
             ArchStep::PnaStdMetadata(block) => {
                 let prefix = ["pre_istd", "parser_istd", "istd"][block];
-                let names = ["input_port", "parser_error", "direction", "pass", "timestamp"];
+                let names = ["input_port", "parser_error", "direction", "pass", "timestamp", "segment_excess"];
                 let names: Vec<String> = names.iter().map(|n| format!("{prefix}.{n}")).collect();
                 let slots = reads(&names.iter().map(String::as_str).collect::<Vec<_>>());
                 self.record_read(FrameSlot::ParserError);

@@ -94,7 +94,8 @@ impl StageBuilder<'_, '_> {
         let var = |code: &Self, name: &str| code.intrinsic(&format!("{prefix}.{name}"));
         let inputs = [
             ("input_port", offset_of!(FrameHeader, input.ingress_port), 4),
-            ("direction", offset_of!(FrameHeader, input.direction), 4),
+            ("direction", offset_of!(FrameHeader, input.direction), 2),
+            ("segment_excess", offset_of!(FrameHeader, input.segment_excess), 2),
             ("timestamp", offset_of!(FrameHeader, time.since_start_ns), 8),
         ];
         for (name, offset, bytes) in inputs {

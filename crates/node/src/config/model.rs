@@ -439,7 +439,8 @@ pub enum TierLink {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortDriver {
-    /// DPDK's AF_PACKET driver if DPDK is available, else a raw socket.
+    /// A raw socket on virtual interfaces and on cards with GRO or LRO. On other cards DPDK's
+    /// AF_PACKET driver if DPDK is available, else a raw socket.
     #[default]
     Auto,
     /// DPDK's AF_PACKET driver.

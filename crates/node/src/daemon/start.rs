@@ -67,5 +67,8 @@ pub(super) fn open(setting: &PortSetting, engine: &SharedEngineFactory) -> anyho
     if let Some(note) = opened.note {
         tracing::warn!(port = setting.number, note, "a port runs with reduced performance or features");
     }
+    if let Some(method) = opened.method {
+        tracing::info!(port = setting.number, method, "a port is open");
+    }
     Ok(opened.port)
 }

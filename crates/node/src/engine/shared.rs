@@ -29,8 +29,9 @@ impl<E: Engine + 'static> SharedEngine<E> {
     pub fn new_worker(&self) -> Box<dyn Engine> {
         let engine = self.lock_engine();
         let (name, reasons) = (engine.name().to_owned(), engine.reasons().clone());
+        let takes_offloads = engine.takes_offloads();
         drop(engine);
-        Box::new(SharedEngineWorker { engine: self.clone(), name, reasons, told: Vec::new() })
+        Box::new(SharedEngineWorker { engine: self.clone(), name, reasons, takes_offloads, told: Vec::new() })
     }
 }
 
@@ -38,6 +39,7 @@ struct SharedEngineWorker<E> {
     engine: SharedEngine<E>,
     name: String,
     reasons: ReasonTable,
+    takes_offloads: bool,
     /// Notes of the engine about packets with a trace id, taken before another worker locks the
     /// engine.
     told: Vec<(u16, String)>,
@@ -50,6 +52,10 @@ impl<E: Engine + 'static> Engine for SharedEngineWorker<E> {
 
     fn reasons(&self) -> &ReasonTable {
         &self.reasons
+    }
+
+    fn takes_offloads(&self) -> bool {
+        self.takes_offloads
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {

@@ -63,7 +63,7 @@ pub enum ExplainError {
     #[error("no program runs on this node; a controller sets one (SetForwardingPipelineConfig)")]
     NoProgram,
     /// The packet exceeds the maximum length.
-    #[error("the packet has {0} bytes; the longest has {most}", most = packet::MAX_LEN)]
+    #[error("the packet has {0} bytes; the longest has {most}", most = packet::MAX_WIRE_LEN)]
     TooLong(usize),
     /// The maximum number of traces is reached.
     #[error("there are {MAX_SESSIONS} traces on this node already; end one")]
@@ -116,7 +116,7 @@ impl Node {
         port: u32,
         from: Option<TierLink>,
     ) -> Result<HypotheticalTrace, ExplainError> {
-        if bytes.len() > packet::MAX_LEN {
+        if bytes.len() > packet::MAX_WIRE_LEN {
             return Err(ExplainError::TooLong(bytes.len()));
         }
         let ExplainSnapshot { explained, .. } = self.explain_snapshot().ok_or(ExplainError::NoProgram)?;

@@ -379,6 +379,10 @@ impl Engine for TappedEngine {
         }
     }
 
+    fn takes_offloads(&self) -> bool {
+        self.running.takes_offloads()
+    }
+
     fn tick(&mut self, now: u64, out: &mut BatchOutput) {
         // Releases traces that have ended, even if no packet arrives.
         self.has_sessions();

@@ -77,6 +77,9 @@ metrics! {
     port_bytes(port, device, direction) Bytes(packets::port): "Bytes of packets through a port"
     port_dropped_packets(port, device, reason) Packets(packets::port_dropped): "Packets lost at a port"
     port_dropped_bytes(port, device, reason) Bytes(packets::port_dropped): "Bytes of packets lost at a port"
+    super_frames(outcome) Counter(packets::super_frames): "Packets of several TCP or UDP segments: `received`; `sent_whole` on a port that takes them; `cut`. A super-frame counts as one packet until it is cut"
+    super_frame_segments() Counter(packets::segments): "Segments into which super-frames were cut"
+    completed_checksums() Counter(packets::completed_checksums): "Open checksums of packets of one segment that were completed, because an engine, a port or a controller takes complete packets only"
     port_up(port, device) Gauge(packets::port_up): "1 if the port can forward packets, else 0"
 
     table_packets(table, result) Packets(tables::applied): "Packets looked up in a table; `hit` or `miss`"

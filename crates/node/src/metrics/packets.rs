@@ -13,6 +13,20 @@ pub(super) fn copied(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
     one(seen.sum.copies as f64)
 }
 
+pub(super) fn super_frames(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
+    let counts = seen.sum.offloads;
+    let rows = [("received", counts.received), ("sent_whole", counts.sent_whole), ("cut", counts.cut)];
+    rows.into_iter().map(|(outcome, count)| (vec![outcome.to_owned()], count as f64)).collect()
+}
+
+pub(super) fn segments(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
+    one(seen.sum.offloads.segments as f64)
+}
+
+pub(super) fn completed_checksums(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
+    one(seen.sum.offloads.checksums as f64)
+}
+
 pub(super) fn forwarded(seen: &ScrapeSnapshot<'_>) -> CounterSamples {
     one(seen.sum.forwarded)
 }

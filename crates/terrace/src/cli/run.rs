@@ -96,7 +96,7 @@ impl InputCapture {
 
 /// Returns a note about a capture with frames that are longer than the maximum packet.
 fn note_of_long_frames(source: &InputCapture) -> Option<String> {
-    let (name, most) = (&source.name, packet::MAX_LEN >> 10);
+    let (name, most) = (&source.name, packet::MAX_WIRE_LEN >> 10);
     let (frames, them, those) = match source.counters.drops.get(PortReason::RxOversize).packets {
         0 => return None,
         1 => ("1 frame".to_owned(), "is", "was not processed; it counts"),

@@ -253,7 +253,7 @@ fn a_packet_that_might_come_changes_nothing() {
     let dropped = node.explain(&to(2, 0), 1).expect("a program runs").explanation.verdicts;
     assert_eq!(dropped, [VerdictJson::Drop { reason: "program_drop".into(), origin: None }]);
     assert_eq!(counts(node), before);
-    let long = vec![0; packet::MAX_LEN + 1];
+    let long = vec![0; packet::MAX_WIRE_LEN + 1];
     assert_eq!(node.explain(&long, 1), Err(ExplainError::TooLong(long.len())));
     // As encoded for clients, and decoded again.
     let text = serde_json::to_string(&told).expect("it has a form");

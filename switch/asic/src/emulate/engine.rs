@@ -125,7 +125,7 @@ impl EmulatedSwitch {
     }
 
     fn run_packet(&mut self, bytes: &[u8], port: u32, now: u64) {
-        self.counts.received.count_packet(bytes.len().min(packet::MAX_LEN));
+        self.counts.received.count_packet(bytes.len().min(packet::MAX_WIRE_LEN));
         let chip = ChipOverseer::new(&self.program, &mut self.store, &mut self.counts);
         self.interp.process_with_overseer(chip, bytes, port, now, &mut self.out);
         for packet in self.out.packets() {

@@ -25,6 +25,7 @@
 pub mod alpm;
 mod apply_site;
 mod chain;
+mod complete_packets;
 pub mod digest;
 mod entries;
 pub mod partitions;
@@ -57,8 +58,10 @@ pub struct TransformedPipeline {
 }
 
 impl TransformedPipeline {
-    /// Returns the pipeline unchanged, as the start of a chain of transforms.
+    /// Returns the pipeline without transforms, as the start of a chain of them. What it does for
+    /// super-frames is removed, because no link of a chip carries them.
     pub fn unchanged(pipeline: Arc<Pipeline>, sizes: TableSizes) -> TransformedPipeline {
+        let pipeline = complete_packets::for_complete_packets(pipeline);
         TransformedPipeline { pipeline, sizes, map: Box::new(chain::IdentityMap) }
     }
 

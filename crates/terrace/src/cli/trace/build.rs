@@ -35,8 +35,8 @@ enum PseudoHeader {
 pub fn packet(text: &str) -> Result<Vec<u8>, PacketSyntaxError> {
     let layers = parse_layers(text)?;
     let bytes = build_layers(&layers, None)?;
-    if bytes.len() > packet::MAX_LEN {
-        let what = format!("the packet has {} bytes; the longest has {}", bytes.len(), packet::MAX_LEN);
+    if bytes.len() > packet::MAX_WIRE_LEN {
+        let what = format!("the packet has {} bytes; the longest has {}", bytes.len(), packet::MAX_WIRE_LEN);
         return Err(layers[0].bad(what));
     }
     Ok(bytes)
@@ -252,7 +252,7 @@ fn build_vxlan(layer: &PacketLayer<'_>, inner: &[PacketLayer<'_>]) -> Result<Vec
 }
 
 fn build_payload(layer: &PacketLayer<'_>, inner: &[PacketLayer<'_>]) -> Result<Vec<u8>, PacketSyntaxError> {
-    let counted = layer.unnamed_value(packet::MAX_LEN as u32)?;
+    let counted = layer.unnamed_value(packet::MAX_WIRE_LEN as u32)?;
     let bytes = match layer.bytes("hex")? {
         Some(bytes) => bytes,
         None => (0..counted.unwrap_or(0)).map(|at| at as u8).collect(),

@@ -180,8 +180,11 @@ fn parse_hex(text: &str) -> Result<Vec<u8>, CommandError> {
     if nibbles.len() % 2 == 1 {
         return Err(CommandError::Usage("--hex ends in half a byte; add or remove a digit".to_owned()));
     }
-    if nibbles.len() / 2 > packet::MAX_LEN {
-        return Err(CommandError::Usage(format!("--hex has more than {} bytes, the longest packet", packet::MAX_LEN)));
+    if nibbles.len() / 2 > packet::MAX_WIRE_LEN {
+        return Err(CommandError::Usage(format!(
+            "--hex has more than {} bytes, the longest packet",
+            packet::MAX_WIRE_LEN
+        )));
     }
     Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }

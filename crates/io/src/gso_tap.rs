@@ -1,0 +1,203 @@
+//! [`GsoTap`]: a TAP through which super-frames and packets with open checksums leave an interface.
+//!
+//! A raw socket cannot send a VXLAN super-frame, because its `virtio_net_hdr` does not describe
+//! tunnels. A TAP can (Linux 6.17): a packet that a process writes to it, with a description of its
+//! tunnel, arrives on the TAP as from a wire, and a tc program at the TAP's ingress ([`Redirect`])
+//! sends it out of the interface. The kernel cuts it there if the interface cannot.
+//!
+//! ```text
+//! RawPort ── write ──▶ TAP tgso0 ── tcx: bpf_redirect ──▶ interface
+//! ```
+#![allow(unsafe_code)]
+
+use crate::redirect::Redirect;
+use crate::segment::has_checksum;
+use crate::segment::headers::Headers;
+use crate::sys::{check_result, interface_name, interface_request};
+use packet::Packet;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use thiserror::Error;
+
+/// Requests of linux/if_tun.h.
+const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
+const TUNSETVNETLE: libc::c_ulong = 0x4004_54dc;
+/// `TUN_F_CSUM`, `TUN_F_TSO4`, `TUN_F_TSO6`, `TUN_F_TSO_ECN`.
+const PLAIN_OFFLOADS: libc::c_ulong = 0x0f;
+/// `TUN_F_UDP_TUNNEL_GSO`, `TUN_F_UDP_TUNNEL_GSO_CSUM`.
+const TUNNEL_OFFLOADS: libc::c_ulong = 0x180;
+/// Template of the name; the kernel sets the number.
+const NAME: &str = "tgso%d";
+/// Length of `struct virtio_net_hdr_v1_hash_tunnel`, in bytes.
+const HEADER: usize = 24;
+/// Flags and types of that header (VIRTIO 1.4, section 5.1.6).
+const NEEDS_CHECKSUM: u8 = 1;
+const TUNNEL_CHECKSUM: u8 = 8;
+const GSO_TCP_IPV4: u8 = 1;
+const GSO_TCP_IPV6: u8 = 4;
+const GSO_TUNNEL_IPV4: u8 = 0x20;
+const GSO_TUNNEL_IPV6: u8 = 0x40;
+const GSO_ECN: u8 = 0x80;
+
+/// Reason why a port has no TAP for its super-frames. The port cuts them then.
+#[derive(Debug, Error)]
+pub(crate) enum GsoTapError {
+    /// A right is missing.
+    #[error("making a TAP device needs CAP_NET_ADMIN and CAP_BPF")]
+    NotPermitted,
+    /// The kernel has no tunnel offloads on TAPs.
+    #[error("the kernel takes no tunnelled super-frames from a TAP device (Linux 6.17 or later does)")]
+    OldKernel,
+    /// The port came from a process of an earlier version.
+    #[error("the process that handed over the port had no TAP device; restart the gateway")]
+    NotTransferred,
+    /// A step failed.
+    #[error("cannot {step}: {source}")]
+    Failed {
+        /// The step.
+        step: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// A TAP whose packets leave by an interface.
+#[derive(Debug)]
+pub(crate) struct GsoTap {
+    name: String,
+    tap: OwnedFd,
+    redirect: Redirect,
+}
+
+impl GsoTap {
+    /// Makes a TAP in the calling thread's network namespace for packets that leave by the
+    /// interface with this index. `socket` is a socket of that namespace. The TAP goes when the
+    /// last descriptor of it is closed.
+    pub(crate) fn open(socket: BorrowedFd<'_>, target: u32) -> Result<GsoTap, GsoTapError> {
+        let failed = |step: &'static str| {
+            move |source: io::Error| match source.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => GsoTapError::NotPermitted,
+                _ => GsoTapError::Failed { step, source },
+            }
+        };
+        let tap = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
+        let tap = OwnedFd::from(tap.map_err(failed("open /dev/net/tun"))?);
+        let name = create_interface(&tap).map_err(failed("make a TAP device"))?;
+        let one: libc::c_int = 1;
+        request_with(&tap, TUNSETVNETLE, &one).map_err(failed("set the byte order of the TAP device"))?;
+        request_with(&tap, TUNSETVNETHDRSZ, &(HEADER as libc::c_int)).map_err(|_| GsoTapError::OldKernel)?;
+        // SAFETY: the argument of this request is a number.
+        let set = unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETOFFLOAD as _, PLAIN_OFFLOADS | TUNNEL_OFFLOADS) };
+        check_result(set).map_err(|_| GsoTapError::OldKernel)?;
+        // The TAP is no interface of the host. Without IPv6 the kernel sends nothing on it.
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+        bring_up(socket, &name).map_err(failed("bring the TAP device up"))?;
+        let index = interface_request(socket, &name, libc::SIOCGIFINDEX).map_err(failed("find the TAP device"))?;
+        // SAFETY: SIOCGIFINDEX succeeded, so it has set this member of the union.
+        let index = unsafe { index.ifr_ifru.ifru_ifindex };
+        let redirect =
+            Redirect::attach(index as u32, target).map_err(failed("attach a tc program to the TAP device"))?;
+        Ok(GsoTap { name, tap, redirect })
+    }
+
+    /// Continues a TAP of another process.
+    pub(crate) fn from_descriptors(tap: OwnedFd, redirect: OwnedFd) -> GsoTap {
+        let name = name_of(&tap).unwrap_or_else(|_| "of the process before".to_owned());
+        GsoTap { name, tap, redirect: Redirect::from_descriptor(redirect) }
+    }
+
+    /// Returns the name of the TAP device.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the descriptors for [`GsoTap::from_descriptors`].
+    pub(crate) fn descriptors(&self) -> [&OwnedFd; 2] {
+        [&self.tap, self.redirect.descriptor()]
+    }
+
+    /// Sends a prepared packet with these headers.
+    ///
+    /// # Errors
+    /// The system's error. The packet is not sent.
+    pub(crate) fn send(&self, packet: &Packet, headers: &Headers) -> io::Result<()> {
+        let header = describe(packet, headers);
+        let vectors = [
+            libc::iovec { iov_base: header.as_ptr().cast_mut().cast(), iov_len: header.len() },
+            libc::iovec { iov_base: packet.bytes().as_ptr().cast_mut().cast(), iov_len: packet.len() },
+        ];
+        // SAFETY: the vectors describe `header` and the packet's bytes, which live across the call.
+        // `writev` only reads this memory.
+        let written = unsafe { libc::writev(self.tap.as_raw_fd(), vectors.as_ptr(), vectors.len() as _) };
+        if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Creates the TAP and returns its name.
+fn create_interface(tap: &OwnedFd) -> io::Result<String> {
+    let mut request = interface_name(NAME)?;
+    request.ifr_ifru.ifru_flags =
+        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL) as libc::c_short;
+    // SAFETY: the request reads and writes within the `ifreq`, whose name ends with a zero.
+    check_result(unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETIFF as _, &raw mut request) })?;
+    Ok(text_of(&request))
+}
+
+/// Returns the name of an open TAP.
+fn name_of(tap: &OwnedFd) -> io::Result<String> {
+    const TUNGETIFF: libc::c_ulong = 0x8004_54d2;
+    let mut request = interface_name(NAME)?;
+    // SAFETY: the request writes within the `ifreq`.
+    check_result(unsafe { libc::ioctl(tap.as_raw_fd(), TUNGETIFF as _, &raw mut request) })?;
+    Ok(text_of(&request))
+}
+
+/// Returns the name in a request.
+fn text_of(request: &libc::ifreq) -> String {
+    let name = request.ifr_name.iter().take_while(|byte| **byte != 0);
+    name.map(|byte| char::from(*byte as u8)).collect()
+}
+
+/// Sends a request whose argument is a number in memory.
+fn request_with(tap: &OwnedFd, request: libc::c_ulong, value: &libc::c_int) -> io::Result<()> {
+    // SAFETY: the request reads the number, which lives across the call.
+    check_result(unsafe { libc::ioctl(tap.as_raw_fd(), request as _, &raw const *value) })?;
+    Ok(())
+}
+
+fn bring_up(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let mut request = interface_request(socket, name, libc::SIOCGIFFLAGS)?;
+    // SAFETY: SIOCGIFFLAGS succeeded, so it has set this member of the union.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+    // SAFETY: the request reads the name, which ends with a zero, and the flags.
+    check_result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) })?;
+    Ok(())
+}
+
+/// Returns the description of a packet for the kernel: `struct virtio_net_hdr_v1_hash_tunnel`.
+fn describe(packet: &Packet, headers: &Headers) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    let mut set = |at: usize, value: usize| bytes[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+    set(6, headers.inner.transport);
+    set(8, headers.inner.protocol.checksum_offset());
+    let (mut flags, mut kind) = (NEEDS_CHECKSUM, 0);
+    if packet.offload.is_super_frame() {
+        set(2, headers.inner.payload);
+        set(4, usize::from(packet.offload.segment_payload));
+        kind = if headers.inner.is_ipv6 { GSO_TCP_IPV6 } else { GSO_TCP_IPV4 };
+        kind |= if packet.offload.has_ecn { GSO_ECN } else { 0 };
+        if let Some(tunnel) = &headers.tunnel {
+            set(20, tunnel.transport);
+            set(22, headers.inner.network);
+            kind |= if tunnel.is_ipv6 { GSO_TUNNEL_IPV6 } else { GSO_TUNNEL_IPV4 };
+            flags |= if has_checksum(packet.bytes(), tunnel) { TUNNEL_CHECKSUM } else { 0 };
+        }
+    }
+    (bytes[0], bytes[1]) = (flags, kind);
+    bytes
+}
