@@ -30,8 +30,8 @@ pub use addresses::{
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, ResolvedRegion, RouteScope, RouteTarget, check};
 pub use edit::{Document, Edit};
 pub use entries::{
-    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, NotAGateway, RegionPart,
-    TransitPath, changes, defaults, diff, entries, source_of, visit,
+    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, NotAGateway, PortStates,
+    RegionPart, TransitPath, changes, defaults, diff, entries, source_of, visit,
 };
 pub use fields::NameText;
 pub use item_list::ItemList;

@@ -11,10 +11,12 @@ mod serving;
 mod start;
 mod successor;
 
-use crate::config::{self, CheckedConfig};
+use crate::config::{self, CheckedConfig, PortSetting};
 use crate::device::Node;
 use crate::log::{Log, LogSettings};
+use crate::underlay::{self, AgentSettings};
 use crate::wings::Wings;
+use ::underlay::DampingTimes;
 use clap::Parser;
 use processors::ServiceProcessors;
 use std::path::PathBuf;
@@ -110,6 +112,16 @@ fn serve_region(node: &Node, config: &CheckedConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Watches the links of the ports. The first observation is complete when this returns, so that the
+/// region starts with the paths that work.
+fn start_underlay(node: &Arc<Node>, config: &CheckedConfig) -> anyhow::Result<()> {
+    let engine = config.engine.clone();
+    let hold_up = Duration::from_millis(config.file.links.hold_up_ms);
+    let times = DampingTimes { hold_up, ..DampingTimes::default() };
+    let opener = Box::new(move |setting: &PortSetting| start::open(setting, &engine));
+    underlay::start_agent(node, AgentSettings { ports: config.file.ports.clone(), times, opener })
+}
+
 /// Runs a node until a signal ends it, as `terraced` does. `path` is the path of the configuration,
 /// if it was read from a file.
 ///
@@ -120,6 +132,7 @@ pub fn run(config: CheckedConfig, path: Option<PathBuf>, takes_over: bool, log: 
         true => successor::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
         false => (Arc::new(start::start(&config)?), None),
     };
+    start_underlay(&node, &config)?;
     serve_region(&node, &config)?;
     let processors = ServiceProcessors::apart_from(&config.file.cores);
     // A short keep-alive, because idle threads keep the memory of their last task.

@@ -78,6 +78,9 @@ metrics! {
     port_dropped_packets(port, device, reason) Packets(packets::port_dropped): "Packets lost at a port"
     port_dropped_bytes(port, device, reason) Bytes(packets::port_dropped): "Bytes of packets lost at a port"
     port_up(port, device) Gauge(packets::port_up): "1 if the port can forward packets, else 0"
+    port_state(port, device, state) Gauge(packets::port_state): "1 for the state of the port's link: `up`, `held` (up again, not used yet), `down` or `missing` (no such interface)"
+    port_changes(port, device) Counter(packets::port_changes): "Changes of the port's link since the process started"
+    port_down_seconds(port, device) Counter(packets::port_down_seconds): "Seconds without a link since the process started"
 
     table_packets(table, result) Packets(tables::applied): "Packets looked up in a table; `hit` or `miss`"
     table_bytes(table, result) Bytes(tables::applied): "Bytes of packets looked up in a table"

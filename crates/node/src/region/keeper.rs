@@ -6,7 +6,7 @@ use entries::{ControlState, StoredEntry};
 use ir::TableId;
 use p4runtime::{Code, P4RuntimeError, PipelineConfig};
 use parking_lot::{Mutex, RwLock};
-use region::{Changes, Document, Edit, EntryKey, GatewayApi, GatewayEntries, IdAssignments, RegionPart};
+use region::{Changes, Document, Edit, EntryKey, GatewayApi, GatewayEntries, IdAssignments, PortStates, RegionPart};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -79,7 +79,9 @@ impl InstalledRegion {
     /// Reverts an edit.
     pub fn revert_edit(&mut self, back: Edit, numbers: IdAssignments) {
         self.document.apply(back);
-        self.numbers = numbers;
+        // The states of ports are not a part of the edit.
+        let ports = std::mem::take(&mut self.numbers.ports);
+        self.numbers = IdAssignments { ports, ..numbers };
         self.known.get_mut().clear();
     }
 }
@@ -97,6 +99,12 @@ pub(crate) struct RegionKeeper {
     /// force.
     pub(super) in_doubt: AtomicBool,
     pub(super) status: Mutex<RegionStatus>,
+    /// States of the ports, as the agent last reported them.
+    pub(super) ports: Mutex<PortStates>,
+    /// Locked while next hops are brought in accordance with the ports.
+    pub(super) reconciling: Mutex<()>,
+    /// Next hops could not be written.
+    pub(super) paths_in_doubt: AtomicBool,
 }
 
 impl RegionKeeper {

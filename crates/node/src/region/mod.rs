@@ -9,6 +9,7 @@
 
 mod apply;
 mod keeper;
+mod paths;
 mod program;
 mod uplinks;
 
