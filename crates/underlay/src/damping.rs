@@ -98,6 +98,11 @@ impl LinkDamping {
         self.link_use
     }
 
+    /// Returns whether anything was reported yet.
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
     /// Returns the number of changes of the carrier.
     pub fn changes(&self) -> u64 {
         self.changes

@@ -4,6 +4,7 @@ use crate::message::{KernelMessage, Neighbour, NextHopObject, Route, RouteAction
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A neighbour by its interface and its address, which can be of another IP version than the packets
 /// sent to it.
@@ -20,6 +21,12 @@ const MAX_GROUP_DEPTH: usize = 4;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelTables {
     neighbours: HashMap<HopKey, Neighbour>,
+    routes: Arc<RouteTables>,
+}
+
+/// The next hop objects and the routes of one routing table, as of one dump.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RouteTables {
     objects: BTreeMap<u32, NextHopObject>,
     /// Of each destination, the route that counts.
     routes: HashMap<IpNet, Route>,
@@ -70,34 +77,25 @@ impl KernelTables {
         is_different
     }
 
-    /// Replaces all next hop objects and all routes of the routing table by those of dumps. Returns
-    /// whether they differ.
+    /// Replaces all next hop objects and routes by those of dumps. Returns whether they differ.
     pub fn replace_routes(&mut self, table: u32, dump: impl Iterator<Item = KernelMessage>) -> bool {
-        let (mut objects, mut routes) = (BTreeMap::new(), HashMap::<IpNet, Route>::new());
-        let mut lengths: [BTreeSet<u8>; 2] = Default::default();
-        for message in dump {
-            match message {
-                KernelMessage::NextHop(id, object) => drop(objects.insert(id, object)),
-                KernelMessage::Route(route) if route.table == table && route.action != RouteAction::Other => {
-                    lengths[version_index(route.destination)].insert(route.destination.prefix_len());
-                    match routes.get_mut(&route.destination) {
-                        // Next hops of IPv6 can come as several routes.
-                        Some(known) if known.metric == route.metric => merge_hops(known, route),
-                        Some(known) if known.metric < route.metric => {}
-                        _ => drop(routes.insert(route.destination, route)),
-                    }
-                }
-                _ => {}
-            }
-        }
-        let is_different = self.objects != objects || self.routes != routes;
-        (self.objects, self.routes, self.lengths) = (objects, routes, lengths);
-        is_different
+        let routes = Arc::new(RouteTables::of_dump(table, dump));
+        std::mem::replace(&mut self.routes, routes.clone()) != routes
+    }
+
+    /// Returns the next hop objects and routes.
+    pub fn route_tables(&self) -> Arc<RouteTables> {
+        self.routes.clone()
+    }
+
+    /// Replaces the next hop objects and routes.
+    pub fn set_route_tables(&mut self, routes: Arc<RouteTables>) {
+        self.routes = routes;
     }
 
     /// Returns the number of routes.
     pub fn route_count(&self) -> usize {
-        self.routes.len()
+        self.routes.routes.len()
     }
 
     /// Returns the neighbour's MAC address, if packets can be sent to it.
@@ -112,6 +110,38 @@ impl KernelTables {
 
     /// Returns the route of an address: that of the longest prefix.
     pub fn find_route(&self, address: IpAddr) -> Option<FoundRoute> {
+        self.routes.find_route(address)
+    }
+}
+
+impl RouteTables {
+    /// Collects the next hop objects and the routes of a routing table from dumps.
+    pub fn of_dump(table: u32, dump: impl Iterator<Item = KernelMessage>) -> RouteTables {
+        let mut tables = RouteTables::default();
+        for message in dump {
+            match message {
+                KernelMessage::NextHop(id, object) => drop(tables.objects.insert(id, object)),
+                KernelMessage::Route(route) if route.table == table && route.action != RouteAction::Other => {
+                    tables.add_route(route);
+                }
+                _ => {}
+            }
+        }
+        tables
+    }
+
+    fn add_route(&mut self, route: Route) {
+        self.lengths[version_index(route.destination)].insert(route.destination.prefix_len());
+        match self.routes.get_mut(&route.destination) {
+            // Next hops of IPv6 can come as several routes.
+            Some(known) if known.metric == route.metric => merge_hops(known, route),
+            Some(known) if known.metric < route.metric => {}
+            _ => drop(self.routes.insert(route.destination, route)),
+        }
+    }
+
+    /// Returns the route of an address: that of the longest prefix.
+    fn find_route(&self, address: IpAddr) -> Option<FoundRoute> {
         let host = IpNet::from(address);
         let mut lengths = self.lengths[version_index(host)].iter().rev();
         let route = lengths.find_map(|length| self.routes.get(&IpNet::new(address, *length).ok()?.trunc()))?;

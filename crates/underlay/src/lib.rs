@@ -23,10 +23,10 @@ mod slots;
 
 pub use buckets::Buckets;
 pub use damping::{DampingTimes, LinkDamping, LinkUse};
-pub use kernel_tables::{FoundRoute, HopKey, KernelTables};
+pub use kernel_tables::{FoundRoute, HopKey, KernelTables, RouteTables};
 pub use message::{
     DumpKind, KernelMessage, Messages, Neighbour, NextHopObject, ReceivedMessage, Route, RouteAction, RouteHop,
     dump_request, resolve_request,
 };
-pub use planner::{FIRST_KERNEL_HOP, HopAction, KernelUplink, PathPlanner, PlannedRoute, PlannedTables};
+pub use planner::{FIRST_KERNEL_HOP, HopAction, KernelUplink, PathPlanner, PlannedHops, PlannedRoute, PlannedRoutes};
 pub use slots::assign_slots;

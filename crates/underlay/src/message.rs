@@ -222,7 +222,7 @@ impl Iterator for Messages<'_> {
 fn parse_message(kind: u16, body: &[u8]) -> Option<KernelMessage> {
     match kind {
         kind::DONE => Some(KernelMessage::Done),
-        kind::ERROR => Some(KernelMessage::Response(-(read_u32(body, 0)?.cast_signed()))),
+        kind::ERROR => Some(KernelMessage::Response(read_u32(body, 0)?.cast_signed().wrapping_neg())),
         kind::NEW_NEIGHBOUR => parse_neighbour(body).map(KernelMessage::Neighbour),
         kind::DELETE_NEIGHBOUR => {
             parse_neighbour(body).map(|gone| KernelMessage::NeighbourGone(gone.interface, gone.address))

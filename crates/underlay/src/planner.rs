@@ -70,21 +70,33 @@ pub struct PlannedRoute {
     pub source: String,
 }
 
-/// What the tables should contain.
+/// The routes that the tables should contain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PlannedTables {
+pub struct PlannedRoutes {
     /// Routes by destination.
     pub routes: BTreeMap<IpNet, PlannedRoute>,
+    /// Addresses without a route by an uplink.
+    pub unreached: Vec<IpAddr>,
+    /// Addresses whose routes exceed a limit.
+    pub overflow: Vec<IpAddr>,
+}
+
+/// The next hops that the tables should contain.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PlannedHops {
     /// Next hops by id, each with its explanation.
     pub next_hops: BTreeMap<u32, (HopAction, String)>,
     /// Neighbours whose MAC addresses the kernel should find and keep.
     pub wanted: BTreeSet<HopKey>,
     /// Those of them that have none.
     pub unresolved: BTreeSet<HopKey>,
-    /// Addresses without a route by an uplink.
-    pub unreached: Vec<IpAddr>,
-    /// Addresses whose routes exceed a limit.
-    pub overflow: Vec<IpAddr>,
+}
+
+/// Of each destination: the next hops with their weights, and the kernel's route.
+type WantedRoutes = BTreeMap<IpNet, (Vec<(HopKey, u32)>, IpNet)>;
+
+fn index_uplinks(uplinks: &[KernelUplink]) -> BTreeMap<u32, &KernelUplink> {
+    uplinks.iter().map(|uplink| (uplink.interface, uplink)).collect()
 }
 
 /// Computes the entries of the kernel's routes. Keeps ids and buckets between computations, so that
@@ -104,22 +116,21 @@ struct Group {
 }
 
 impl PathPlanner {
-    /// Computes the entries by which packets reach `addresses`, over at most `max_routes` routes.
+    /// Computes the routes by which packets reach `addresses`, at most `max_routes`.
     ///
-    /// Only routes that one of the addresses needs are in the result: a router has a million routes,
-    /// and a gateway sends to its servers and remotes alone. A directly connected address gets a
-    /// route of its own.
-    pub fn plan(
+    /// Only routes that one of the addresses needs are in the result: a router can have a million
+    /// routes, and a gateway sends to its servers and remotes alone. A directly connected address
+    /// gets a route of its own.
+    pub fn update_routes(
         &mut self,
         kernel: &KernelTables,
         uplinks: &[KernelUplink],
         addresses: &[IpAddr],
         max_routes: usize,
-    ) -> PlannedTables {
-        let mut planned = PlannedTables::default();
-        let by_interface: BTreeMap<u32, &KernelUplink> =
-            uplinks.iter().map(|uplink| (uplink.interface, uplink)).collect();
-        let mut wanted: BTreeMap<IpNet, (Vec<(HopKey, u32)>, IpNet)> = BTreeMap::new();
+    ) -> PlannedRoutes {
+        let mut planned = PlannedRoutes::default();
+        let by_interface = index_uplinks(uplinks);
+        let mut wanted = WantedRoutes::new();
         for address in addresses {
             let Some(route) = kernel.find_route(*address) else {
                 planned.unreached.push(*address);
@@ -143,15 +154,48 @@ impl PathPlanner {
                 continue;
             };
             let source = describe_route(kernel_route, hops, &by_interface);
-            planned.wanted.extend(hops.iter().map(|(key, _)| *key));
             planned.routes.insert(*destination, PlannedRoute { first, count, source });
         }
-        self.plan_next_hops(kernel, &by_interface, &mut planned);
+        planned
+    }
+
+    /// Computes the next hops of the routes, and the buckets of groups. This is all that a change of
+    /// a link or of a neighbour needs.
+    pub fn plan_hops(&self, kernel: &KernelTables, uplinks: &[KernelUplink]) -> PlannedHops {
+        let by_interface = index_uplinks(uplinks);
+        let mut planned = PlannedHops::default();
+        for (key, id) in &self.hop_ids {
+            let action = hop_action(key, kernel, &by_interface);
+            planned.wanted.insert(*key);
+            if matches!(action, HopAction::Resolve { .. }) {
+                planned.unresolved.insert(*key);
+            }
+            planned.next_hops.insert(FIRST_KERNEL_HOP + id, (action, describe_hop(key, &by_interface)));
+        }
+        for (members, group) in &self.groups {
+            let uses = |wanted: LinkUse| -> Vec<HopKey> {
+                let is_usable = |key: &HopKey| {
+                    let link_use = by_interface.get(&key.0).map_or(LinkUse::Down, |uplink| uplink.link_use);
+                    let action = hop_action(key, kernel, &by_interface);
+                    link_use == wanted && matches!(action, HopAction::Forward { .. })
+                };
+                members.iter().map(|(key, _)| *key).filter(is_usable).collect()
+            };
+            let mut usable = uses(LinkUse::Up);
+            if usable.is_empty() {
+                usable = uses(LinkUse::Held);
+            }
+            let first = FIRST_BUCKET + group.index * MAX_BUCKETS as u32;
+            for (id, key) in (first..).zip(group.buckets.serving(&usable)) {
+                let hop = (hop_action(&key, kernel, &by_interface), describe_hop(&key, &by_interface));
+                planned.next_hops.insert(id, hop);
+            }
+        }
         planned
     }
 
     /// Gives ids to next hops and groups, and frees those that are not wanted any more.
-    fn assign_ids(&mut self, wanted: &BTreeMap<IpNet, (Vec<(HopKey, u32)>, IpNet)>) {
+    fn assign_ids(&mut self, wanted: &WantedRoutes) {
         let keys: BTreeSet<HopKey> = wanted.values().flat_map(|(hops, _)| hops.iter().map(|(key, _)| *key)).collect();
         self.hop_ids.retain(|key, _| keys.contains(key));
         let taken: BTreeSet<u32> = self.hop_ids.values().copied().collect();
@@ -202,41 +246,6 @@ impl PathPlanner {
                 let group = self.groups.get(hops)?;
                 hops.iter().try_for_each(|(key, _)| self.hop_ids.get(key).map(drop))?;
                 Some((FIRST_BUCKET + group.index * MAX_BUCKETS as u32, group.buckets.len() as u32))
-            }
-        }
-    }
-
-    /// Adds the next hops and the buckets of groups.
-    fn plan_next_hops(
-        &self,
-        kernel: &KernelTables,
-        uplinks: &BTreeMap<u32, &KernelUplink>,
-        planned: &mut PlannedTables,
-    ) {
-        let action_of = |key: &HopKey| hop_action(key, kernel, uplinks);
-        for key in &planned.wanted {
-            let Some(id) = self.hop_ids.get(key) else { continue };
-            let action = action_of(key);
-            if matches!(action, HopAction::Resolve { .. }) {
-                planned.unresolved.insert(*key);
-            }
-            planned.next_hops.insert(FIRST_KERNEL_HOP + id, (action, describe_hop(key, uplinks)));
-        }
-        for (members, group) in &self.groups {
-            let uses = |wanted: LinkUse| -> Vec<HopKey> {
-                let is_usable = |key: &HopKey| {
-                    let link_use = uplinks.get(&key.0).map_or(LinkUse::Down, |uplink| uplink.link_use);
-                    link_use == wanted && matches!(action_of(key), HopAction::Forward { .. })
-                };
-                members.iter().map(|(key, _)| *key).filter(is_usable).collect()
-            };
-            let mut usable = uses(LinkUse::Up);
-            if usable.is_empty() {
-                usable = uses(LinkUse::Held);
-            }
-            let first = FIRST_BUCKET + group.index * MAX_BUCKETS as u32;
-            for (id, key) in (first..).zip(group.buckets.serving(&usable)) {
-                planned.next_hops.insert(id, (action_of(&key), describe_hop(&key, uplinks)));
             }
         }
     }

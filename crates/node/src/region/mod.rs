@@ -9,6 +9,7 @@
 
 mod apply;
 mod keeper;
+mod kernel_routes;
 mod paths;
 mod program;
 mod uplinks;

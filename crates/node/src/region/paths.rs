@@ -19,6 +19,7 @@ impl Node {
         }
         *self.region.ports.lock() = states;
         let outcome = self.reconcile_next_hops();
+        self.refresh_kernel_paths();
         self.region.paths_in_doubt.store(outcome.is_err(), std::sync::atomic::Ordering::Relaxed);
         outcome
     }

@@ -18,6 +18,8 @@ use underlay::DampingTimes;
 
 /// Interval at which each interface is asked for its carrier.
 const PROBE_INTERVAL: Duration = Duration::from_millis(5);
+/// Interval at which a node without ports looks for some.
+const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Time after which opening a port is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -51,6 +53,7 @@ pub(crate) fn start_agent(node: &Arc<Node>, settings: AgentSettings) -> anyhow::
         commands,
         failed,
         retries: Vec::new(),
+        has_failed: false,
     };
     agent.observe(node)?;
     let weak = Arc::downgrade(node);
@@ -58,6 +61,8 @@ pub(crate) fn start_agent(node: &Arc<Node>, settings: AgentSettings) -> anyhow::
     std::thread::Builder::new()
         .name("port-opener".into())
         .spawn(move || run_opener(&owner, &orders, &failures, &opener))?;
+    let follower = weak.clone();
+    std::thread::Builder::new().name("kernel-routes".into()).spawn(move || super::kernel_agent::run(&follower))?;
     std::thread::Builder::new().name("underlay".into()).spawn(move || agent.run(&weak))?;
     Ok(())
 }
@@ -65,7 +70,8 @@ pub(crate) fn start_agent(node: &Arc<Node>, settings: AgentSettings) -> anyhow::
 /// What is open in one network namespace.
 struct WatchedNamespace {
     probe: Arc<InterfaceProbe>,
-    links: NetlinkSocket,
+    /// The kernel's link messages; `None` if they are not permitted.
+    links: Option<NetlinkSocket>,
 }
 
 /// State of the thread.
@@ -81,6 +87,8 @@ struct UnderlayAgent {
     failed: Receiver<u32>,
     /// Ports to open again, each with its time.
     retries: Vec<(Instant, u32)>,
+    /// The last write of next hops failed.
+    has_failed: bool,
 }
 
 impl UnderlayAgent {
@@ -102,14 +110,15 @@ impl UnderlayAgent {
         let mut fds: Vec<PollFd<'_>> = self
             .namespaces
             .values()
-            .map(|namespace| PollFd::from_borrowed_fd(namespace.links.as_fd(), PollFlags::IN))
+            .filter_map(|namespace| Some(PollFd::from_borrowed_fd(namespace.links.as_ref()?.as_fd(), PollFlags::IN)))
             .collect();
-        let timeout = PROBE_INTERVAL.try_into().ok();
+        let interval = if self.ports.is_empty() { IDLE_INTERVAL } else { PROBE_INTERVAL };
+        let timeout = interval.try_into().ok();
         // An interruption only makes the next probe earlier.
         let _ = poll(&mut fds, timeout.as_ref());
-        for namespace in self.namespaces.values_mut() {
+        for links in self.namespaces.values_mut().filter_map(|namespace| namespace.links.as_mut()) {
             // An overrun loses nothing, because the messages are only a reason to probe.
-            let _ = namespace.links.read_all(|_| {});
+            let _ = links.read_all(|_| {});
         }
     }
 
@@ -143,10 +152,14 @@ impl UnderlayAgent {
                 log_change(node, *number, &port.setting.device, new, us);
             }
         }
-        if let Err(why) = outcome {
-            // Another process has taken over, or the store has failed, which is reported there.
-            warn!(%why, "the next hops are not in accordance with the links");
+        // Another process has taken over, or the store has failed. The next observation tries again.
+        let has_failed = outcome.is_err();
+        if let Err(why) = outcome
+            && !self.has_failed
+        {
+            warn!(%why, "the next hops are not in accordance with the links; trying again");
         }
+        self.has_failed = has_failed;
         Ok(())
     }
 
@@ -172,12 +185,17 @@ impl UnderlayAgent {
         if let Some(namespace) = self.namespaces.get(netns) {
             return Ok(namespace.probe.clone());
         }
-        let open = || Ok::<_, std::io::Error>((InterfaceProbe::open()?, NetlinkSocket::open(GROUP_LINK)?));
+        let open = || Ok::<_, std::io::Error>((InterfaceProbe::open()?, NetlinkSocket::open(GROUP_LINK)));
         let (probe, links) = match netns {
             Some(name) => Namespace::open(name)?.run(open)?,
             None => open(),
         }?;
         let probe = Arc::new(probe);
+        let links = links
+            .inspect_err(|why| {
+                warn!(netns, %why, "the kernel's link messages are not permitted; links are asked for every 5 ms instead");
+            })
+            .ok();
         self.namespaces.insert(netns.clone(), WatchedNamespace { probe: probe.clone(), links });
         Ok(probe)
     }

@@ -43,6 +43,12 @@ impl PortStatesKeeper {
         *settings = (settings.0 + 1, ports);
     }
 
+    /// Returns the namespace of a port. `None`: that of the process.
+    pub(super) fn netns_of(&self, port: Option<u32>) -> Option<String> {
+        let settings = self.settings.lock();
+        settings.1.iter().find(|setting| Some(setting.number) == port)?.netns.clone()
+    }
+
     /// Returns the list of ports if it has changed since the version `known`, which is updated.
     pub(super) fn settings_since(&self, known: &mut u64) -> Option<Vec<PortSetting>> {
         let settings = self.settings.lock();

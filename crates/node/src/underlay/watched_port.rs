@@ -78,6 +78,8 @@ impl WatchedPort {
 
     pub fn status(&self, now: Duration) -> PortLinkStatus {
         let state = match self.damping.link_use() {
+            // Not observed yet: only a fault is worth a line in the log.
+            _ if !self.damping.is_known() => PortState::Up,
             LinkUse::Up => PortState::Up,
             LinkUse::Held => PortState::Held,
             LinkUse::Down if self.probe.is_some() && self.seen.is_none() => PortState::Missing,

@@ -22,6 +22,11 @@ const SHARES_PER_UPLINK: usize = 8;
 /// uplinks.
 const NEXT_HOPS_PER_GROUP: u32 = (MAX_UPLINKS * SHARES_PER_UPLINK) as u32;
 
+/// Indices of the actions of a next hop.
+pub(super) const FORWARD: usize = 0;
+pub(super) const RESOLVE: usize = 1;
+pub(super) const PATH_DOWN: usize = 2;
+
 /// Index of the action of a tunnel that ends at a server.
 const SERVER: usize = 0;
 /// Index of the action of a tunnel that ends at a remote.
@@ -125,11 +130,17 @@ impl EntryBuilder<'_> {
     }
 
     fn add_next_hop(&mut self, number: u32, uplink: &Uplink, at: SourcePos, what: &str) {
-        let [own, peer] = [uplink.mac.as_u64(), uplink.peer_mac.as_u64()].map(BigUint::from);
+        // Without it, the kernel's neighbours decide, and no route of the region leads here.
+        let Some(peer_mac) = &uplink.peer_mac else { return };
+        if self.numbers.ports.link_use(*uplink.port) == LinkUse::Down {
+            let entry = self.api.next_hop.entry(vec![exact(number)], PATH_DOWN, vec![]);
+            return self.add_entry(entry, at, format_args!("{what}"));
+        }
+        let [own, peer] = [uplink.mac.as_u64(), peer_mac.as_u64()].map(BigUint::from);
         let configured = uplink.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value);
         let mtu = self.numbers.ports.mtu_bytes(*uplink.port).map_or(configured, |mtu| mtu.min(configured));
         let args = vec![BigUint::from(uplink.port.value), own, peer, BigUint::from(mtu)];
-        let entry = self.api.next_hop.entry(vec![exact(number)], 0, args);
+        let entry = self.api.next_hop.entry(vec![exact(number)], FORWARD, args);
         self.add_entry(entry, at, format_args!("{what}"));
     }
 
@@ -149,8 +160,8 @@ impl EntryBuilder<'_> {
     }
 
     /// Returns, for each next hop of a group, the index of its uplink. An uplink that is up again
-    /// but not for long is used if no other one is left. Without any, the entries stay as with all,
-    /// and their ports count what is lost.
+    /// but not for long is used if no other one is left. Without any, all stay where they are with all,
+    /// and their next hops drop packets as `path_down`.
     fn assign_slots(&self, uplinks: &[&Uplink]) -> Vec<usize> {
         let (members, size) = (uplinks.len(), group_size(uplinks.len()));
         let link_use = |member: usize| self.numbers.ports.link_use(*uplinks[member].port);

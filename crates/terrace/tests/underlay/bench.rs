@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// Time limit for a condition that takes milliseconds on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Offset of the inner UDP header's source port in a VXLAN packet over IPv4: outer Ethernet, IPv4,
-/// UDP and VXLAN, inner Ethernet and IPv4.
-const INNER_SOURCE_PORT: usize = 14 + 20 + 8 + 8 + 14 + 20;
+/// Distance of the inner UDP header's source port from the outer UDP header: UDP, VXLAN, Ethernet,
+/// IPv4.
+const INNER_SOURCE_PORT: usize = 8 + 8 + 14 + 20;
 
 /// Runs a shell command. Returns whether it succeeded.
 pub fn sh(command: &str) -> bool {
@@ -100,10 +100,19 @@ impl Bench {
 
     /// Writes the region file and starts the gateway with the ports `port1` to `portN`.
     pub fn start(&mut self, region: &str, ports: u32) {
+        self.start_by(&[], region, ports);
+    }
+
+    /// Starts the gateway as [`Bench::start`] does, by another command in front of it.
+    pub fn start_by(&mut self, before: &[&str], region: &str, ports: u32) {
         std::fs::write(self.region_file(), region).unwrap();
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
-        command.args(["gateway", "run", "--io", "raw", "--netns", &self.names[0], "--region"]).arg(self.region_file());
+        let mut words = before.iter().copied().chain([env!("CARGO_BIN_EXE_terrace")]);
+        let mut command = Command::new(words.next().unwrap());
+        command
+            .args(words)
+            .args(["gateway", "run", "--io", "raw", "--netns", &self.names[0], "--region"])
+            .arg(self.region_file());
         command.arg("--control").arg(self.control());
         for port in 1..=ports {
             command.args(["--port", &format!("{port}=port{port}")]);
@@ -191,10 +200,14 @@ pub fn received_flows(port: &mut RawPort) -> Vec<u16> {
         }
         for packet in batch.packets() {
             let bytes = packet.bytes();
-            // UDP to port 4789 over IPv4.
-            if bytes.len() > INNER_SOURCE_PORT + 2 && bytes[12..14] == [8, 0] && bytes[36..38] == 4789_u16.to_be_bytes()
-            {
-                flows.push(u16::from_be_bytes([bytes[INNER_SOURCE_PORT], bytes[INNER_SOURCE_PORT + 1]]));
+            let udp = match bytes.get(12..14) {
+                Some([8, 0]) => 14 + 20,
+                Some([0x86, 0xdd]) => 14 + 40,
+                _ => continue,
+            };
+            let number = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+            if number(udp + 2) == Some(4789) {
+                flows.extend(number(udp + INNER_SOURCE_PORT));
             }
         }
     }

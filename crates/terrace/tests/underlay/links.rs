@@ -42,8 +42,9 @@ fn assert_flows_of_the_other_path_stay(before: &BTreeMap<u16, usize>, after: &BT
     assert!(moved.is_empty(), "flows {moved:?} of the other path have moved");
 }
 
-/// Sends packets at a constant rate while `event` happens. Returns how many did not arrive.
-fn lost_packets(from: &mut RawPort, to: &mut [&mut RawPort; 2], event: impl FnOnce()) -> u64 {
+/// Sends packets at a constant rate while `event` happens. Returns how many did not arrive, and how
+/// many were sent.
+fn lost_packets(from: &mut RawPort, to: &mut [&mut RawPort; 2], event: impl FnOnce()) -> (u64, u64) {
     let stop = AtomicBool::new(false);
     let (done, arrived) = (AtomicBool::new(false), AtomicU64::new(0));
     let sent = std::thread::scope(|scope| {
@@ -72,7 +73,7 @@ fn lost_packets(from: &mut RawPort, to: &mut [&mut RawPort; 2], event: impl FnOn
         done.store(true, Ordering::Relaxed);
         sent
     });
-    sent - arrived.load(Ordering::Relaxed)
+    (sent - arrived.load(Ordering::Relaxed), sent)
 }
 
 #[test]
@@ -84,11 +85,11 @@ fn a_path_whose_link_is_lost_gives_its_flows_to_the_other_and_gets_them_back() {
     assert_eq!(before.len(), usize::from(FLOWS), "all flows arrive while both paths are up");
     assert!([0, 1].iter().all(|at| before.values().filter(|to| *to == at).count() > 50), "both paths are used");
 
-    let lost = lost_packets(&mut from, &mut [&mut u, &mut w], || {
+    let (lost, sent) = lost_packets(&mut from, &mut [&mut u, &mut w], || {
         bench.ip(2, "link set w down");
         until("the port is down", || bench.port(3).state == Some(PortState::Down));
     });
-    println!("lost while the link went down: {lost} packets, at 20 packets/ms");
+    println!("lost while the link went down: {lost} of {sent} packets; {}", bench.log());
     let during = send_flows(&mut from, &mut [&mut u], FLOWS);
     assert_eq!(during.len(), usize::from(FLOWS), "all flows arrive over the path that is left");
     assert!(bench.log().contains("port3 down: 2 of 3 paths left"), "{}", bench.log());

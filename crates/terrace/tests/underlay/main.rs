@@ -2,4 +2,6 @@
 //! network namespaces. Needs root; otherwise each test reports that it was skipped.
 
 mod bench;
+mod frr;
+mod kernel;
 mod links;
