@@ -36,11 +36,11 @@ pub(crate) struct AgentSettings {
     pub opener: PortOpener,
 }
 
-/// Observes all ports once and then watches them on a thread of its own, until the node has ended.
+/// Observes all ports once. The returned agent watches them once it is started.
 ///
 /// # Errors
 /// A namespace of a port cannot be entered, or a socket cannot be opened.
-pub(crate) fn start_agent(node: &Arc<Node>, settings: AgentSettings) -> anyhow::Result<()> {
+pub(crate) fn observe_ports(node: &Arc<Node>, settings: AgentSettings) -> anyhow::Result<ReadyAgent> {
     node.port_states().set_settings(settings.ports);
     let (commands, orders) = channel();
     let (failures, failed) = channel();
@@ -56,15 +56,33 @@ pub(crate) fn start_agent(node: &Arc<Node>, settings: AgentSettings) -> anyhow::
         has_failed: false,
     };
     agent.observe(node)?;
-    let weak = Arc::downgrade(node);
-    let (owner, opener) = (weak.clone(), settings.opener);
-    std::thread::Builder::new()
-        .name("port-opener".into())
-        .spawn(move || run_opener(&owner, &orders, &failures, &opener))?;
-    let follower = weak.clone();
-    std::thread::Builder::new().name("kernel-routes".into()).spawn(move || super::kernel_agent::run(&follower))?;
-    std::thread::Builder::new().name("underlay".into()).spawn(move || agent.run(&weak))?;
-    Ok(())
+    Ok(ReadyAgent { agent, orders, failures, opener: settings.opener })
+}
+
+/// An agent that has observed the ports once.
+pub(crate) struct ReadyAgent {
+    agent: UnderlayAgent,
+    orders: Receiver<PortCommand>,
+    failures: Sender<u32>,
+    opener: PortOpener,
+}
+
+impl ReadyAgent {
+    /// Watches the ports and the kernel's routes until the node has ended, on threads that run on
+    /// the processors of the calling thread.
+    ///
+    /// # Errors
+    /// A thread cannot be created.
+    pub fn start(self, node: &Arc<Node>) -> std::io::Result<()> {
+        let ReadyAgent { agent, orders, failures, opener } = self;
+        let [watcher, follower, owner] = [(); 3].map(|()| Arc::downgrade(node));
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.into()).spawn(work).map(drop)
+        };
+        spawn("port-opener", Box::new(move || run_opener(&owner, &orders, &failures, &opener)))?;
+        spawn("kernel-routes", Box::new(move || super::kernel_agent::run(&follower)))?;
+        spawn("underlay", Box::new(move || agent.run(&watcher)))
+    }
 }
 
 /// What is open in one network namespace.

@@ -17,7 +17,7 @@ mod netlink_socket;
 mod port_states;
 mod watched_port;
 
-pub(crate) use agent::{AgentSettings, start_agent};
+pub(crate) use agent::{AgentSettings, ReadyAgent, observe_ports};
 pub(crate) use kernel_paths::{KernelPaths, KernelUnderlay, ResyncReason, list_addresses};
 pub use port_states::PortLinkStatus;
 pub(crate) use port_states::PortStatesKeeper;

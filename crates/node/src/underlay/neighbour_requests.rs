@@ -65,5 +65,5 @@ impl NeighbourRequests {
 }
 
 fn errno(outcome: &Result<(), std::io::Error>) -> Option<Errno> {
-    outcome.as_ref().err().and_then(|error| Errno::from_io_error(error))
+    outcome.as_ref().err().and_then(Errno::from_io_error)
 }
