@@ -40,12 +40,18 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
 pub struct Bench {
     names: Vec<String>,
     gateway: Option<Child>,
+    /// Other processes in the namespaces.
+    pub daemons: Vec<Child>,
     pub folder: tempfile::TempDir,
 }
 
 impl Drop for Bench {
     fn drop(&mut self) {
         self.stop();
+        for daemon in &mut self.daemons {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
         for name in &self.names {
             sh(&format!("ip netns pids {name} | xargs -r kill -9; ip netns del {name}"));
         }
@@ -58,7 +64,8 @@ impl Bench {
     pub fn new() -> Option<Bench> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut bench = Bench { names: Vec::new(), gateway: None, folder: tempfile::tempdir().unwrap() };
+        let mut bench =
+            Bench { names: Vec::new(), gateway: None, daemons: Vec::new(), folder: tempfile::tempdir().unwrap() };
         for name in ["gw", "s1", "s2"] {
             let name = format!("ul-{}-{number}-{name}", std::process::id());
             if !sh(&format!("ip netns add {name}")) {

@@ -29,7 +29,7 @@ vms:
 ";
 
 /// Starts FRR in a namespace. It announces `network` to the neighbours on these interfaces.
-fn start_frr(bench: &Bench, index: usize, interfaces: &[&str], network: &str) {
+fn start_frr(bench: &mut Bench, index: usize, interfaces: &[&str], network: &str) {
     let folder = bench.folder.path().join(format!("frr{index}"));
     std::fs::create_dir(&folder).unwrap();
     // The daemons give up root.
@@ -52,7 +52,8 @@ fn start_frr(bench: &Bench, index: usize, interfaces: &[&str], network: &str) {
         command.args(["netns", "exec", bench.namespace(index), &format!("{FRR}/{daemon}"), "-P", "0"]);
         command.args(["-f", &path(&format!("{daemon}.conf")), "-i", &path(&format!("{daemon}.pid"))]);
         command.args(["-z", &path("zserv"), "--vty_socket", &folder.display().to_string()]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        bench.daemons.push(command.spawn().unwrap());
     }
 }
 
@@ -69,9 +70,9 @@ fn bgp_without_addresses_routes_the_underlay() {
     bench.ip(0, "addr add 192.0.2.1/32 dev lo");
     bench.ip(1, "addr add 192.0.2.11/32 dev lo");
     bench.ip(2, "addr add 198.51.100.12/32 dev lo");
-    start_frr(&bench, 0, &["port1", "port2", "port3"], "192.0.2.1/32");
-    start_frr(&bench, 1, &["u"], "192.0.2.11/32");
-    start_frr(&bench, 2, &["u", "w"], "198.51.100.12/32");
+    start_frr(&mut bench, 0, &["port1", "port2", "port3"], "192.0.2.1/32");
+    start_frr(&mut bench, 1, &["u"], "192.0.2.11/32");
+    start_frr(&mut bench, 2, &["u", "w"], "198.51.100.12/32");
     bench.start(REGION, 3);
     let (mut from, mut u, mut w) = (bench.open(1, "u"), bench.open(2, "u"), bench.open(2, "w"));
     let mut until_flows_use = |what: &str, use_u: bool, use_w: bool| {
