@@ -59,7 +59,9 @@ enum bit<8> drop_reason_t {
     no_underlay_route      = 48,   // no underlay route matches the outer destination
     unknown_next_hop       = 51,   // the next hop of the underlay route does not exist
     exceeds_mtu            = 52,   // longer than the MTU of the output port
-    not_configured         = 53    // the gateway has no addresses of its own configured
+    not_configured         = 53,   // the gateway has no addresses of its own configured
+    neighbour_unresolved   = 54,   // the MAC address of the next hop is not known yet
+    path_down              = 55    // the link of the next hop is down, and no other path is left
 }
 
 enum bit<8> punt_reason_t {

@@ -2,7 +2,7 @@
 //
 // How does the packet reach the outer destination: over which equal-cost path, port and neighbour?
 // The underlay is routed as by any IP router. Its entries come from BGP or from the region's
-// servers, independently of entries of tenants.
+// servers, independently of entries of tenants. A link that is lost changes next hops alone.
 //
 // ECMP needs no table of its own. A group is a range of 2^n next hops, and a route has the start
 // and the size of the range. Selection is therefore a mask without division, which every tier
@@ -63,13 +63,24 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in bit<16> seg
         send_to_port(port);
     }
 
+    /// The MAC address of the neighbour on this port is not known. The control plane asks for it;
+    /// the port tells where.
+    action resolve(PortId_t port) {
+        drop(meta, drop_reason_t.neighbour_unresolved);
+    }
+
+    /// The link is down, and no other path leads to the destination.
+    action path_down() {
+        drop(meta, drop_reason_t.path_down);
+    }
+
     action unknown_next_hop() {
         drop(meta, drop_reason_t.unknown_next_hop);
     }
 
     table next_hop {
         key = { meta.next_hop: exact @name("next_hop"); }
-        actions = { forward; @defaultonly unknown_next_hop; }
+        actions = { forward; resolve; path_down; @defaultonly unknown_next_hop; }
         const default_action = unknown_next_hop();
         size = 65536;
     }

@@ -21,6 +21,7 @@
 //! | [`Workers`]: a runner for each processor | `workers.rs` |
 //! | [`PortTransfer`]: transfer of a port to another process | `port_transfer.rs`, `take_over.rs` |
 //! | [`open_port`]: opens a port by its user-visible name | `interface.rs` |
+//! | [`InterfaceProbe`]: state of an interface by its name | `interface_probe.rs` |
 //! | [`Namespace`]: opens ports in another network namespace | `namespace.rs` |
 
 pub mod capture;
@@ -34,6 +35,7 @@ mod gso_tap;
 pub mod guard_pages;
 mod idle;
 mod interface;
+mod interface_probe;
 mod latency;
 pub mod memif;
 pub mod memory;
@@ -64,6 +66,7 @@ pub use error::{NamespaceError, PortError};
 pub use fault::{FaultInjector, FaultRates};
 pub use idle::IdlePolicy;
 pub use interface::{OpenedPort, PortKind, open_port};
+pub use interface_probe::InterfaceProbe;
 pub use latency::Latency;
 pub use namespace::Namespace;
 pub use offload_counters::OffloadCounters;
@@ -73,7 +76,7 @@ pub use raw::RawPort;
 pub use run_stats::RunStats;
 pub use runner::{DetachedPort, RunError, RunHooks, Runner};
 pub use segment::{FinishedPacket, SegmentPool, TxOffloads};
-pub use sys::{allowed_cores, pin_current_thread};
+pub use sys::{InterfaceState, allowed_cores, pin_current_thread};
 pub use take_over::open_transferred;
 pub use tracer::Tracer;
 pub use tx_batch::TxBatch;

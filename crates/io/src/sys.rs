@@ -374,10 +374,7 @@ impl InterfaceWatch {
             Some(libc::ENODEV | libc::ENXIO) => PortError::NoSuchInterface { interface: name.to_owned() },
             _ => PortError::Open { interface: name.to_owned(), step: "find the interface", source },
         };
-        // SAFETY: no pointers are passed.
-        let fd = check_result(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) });
-        // SAFETY: the call succeeded, so the descriptor is open and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd.map_err(failed)?) };
+        let fd = request_socket().map_err(failed)?;
         let index = interface_request(&fd, name, libc::SIOCGIFINDEX).map_err(failed)?;
         let mtu = interface_request(&fd, name, libc::SIOCGIFMTU).map_err(failed)?;
         // SAFETY: both calls succeeded, so they have set these members of the unions.
@@ -406,16 +403,7 @@ impl InterfaceWatch {
     /// Queries the carrier from the device, because `IFF_RUNNING` follows it with a delay of up to
     /// a second (the kernel's link watch), and packets that are sent in that second do arrive.
     pub(crate) fn is_up(&self) -> Option<bool> {
-        let index = interface_request(&self.fd, &self.name, libc::SIOCGIFINDEX).ok()?;
-        // SAFETY: the call succeeded, so it has set this member of the union.
-        if unsafe { index.ifr_ifru.ifru_ifindex } != self.index {
-            return None;
-        }
-        let flags = interface_request(&self.fd, &self.name, libc::SIOCGIFFLAGS).ok()?;
-        // SAFETY: the call succeeded, so it has set this member of the union.
-        let flags = c_int::from(unsafe { flags.ifr_ifru.ifru_flags });
-        let carrier = || has_carrier(&self.fd, &self.name).unwrap_or(flags & libc::IFF_RUNNING != 0);
-        Some(flags & libc::IFF_UP != 0 && carrier())
+        find_interface(&self.fd, &self.name).filter(|found| found.index == self.index).map(|found| found.is_up)
     }
 }
 
@@ -424,6 +412,37 @@ pub(crate) fn is_enabled(socket: BorrowedFd<'_>, interface: &str) -> bool {
     let flags = interface_request(socket, interface, libc::SIOCGIFFLAGS);
     // SAFETY: the call succeeded, so it has set this member of the union.
     flags.is_ok_and(|flags| c_int::from(unsafe { flags.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
+}
+
+/// State of a network interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InterfaceState {
+    /// The index, which no other interface of its namespace has or had.
+    pub index: i32,
+    /// Whether it is administratively up and has a carrier.
+    pub is_up: bool,
+    /// The longest packet after the Ethernet header, in bytes.
+    pub mtu_bytes: usize,
+}
+
+/// Opens a socket of the calling thread's network namespace, for requests about interfaces.
+pub(crate) fn request_socket() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let fd = check_result(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the call succeeded, so the descriptor is open and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Returns the state of the interface of this name, if there is one.
+pub(crate) fn find_interface(fd: &OwnedFd, name: &str) -> Option<InterfaceState> {
+    let [index, flags, mtu] = [libc::SIOCGIFINDEX, libc::SIOCGIFFLAGS, libc::SIOCGIFMTU]
+        .map(|request| interface_request(fd, name, request).map(|answer| answer.ifr_ifru));
+    let (index, flags, mtu) = (index.ok()?, flags.ok()?, mtu.ok()?);
+    // SAFETY: the calls succeeded, so each has set the member of its request.
+    let (index, flags, mtu) = unsafe { (index.ifru_ifindex, c_int::from(flags.ifru_flags), mtu.ifru_mtu) };
+    let carrier = || has_carrier(fd, name).unwrap_or(flags & libc::IFF_RUNNING != 0);
+    let is_up = flags & libc::IFF_UP != 0 && carrier();
+    Some(InterfaceState { index, is_up, mtu_bytes: usize::try_from(mtu).unwrap_or(0) })
 }
 
 /// Buffer for control messages, aligned because they start with a length.

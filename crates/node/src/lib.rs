@@ -18,6 +18,7 @@
 //! | explanations of single packets | `explain/` |
 //! | state that survives a restart | `store.rs`, `store_format.rs` |
 //! | tables that follow a region file | `region/` |
+//! | links of ports, and the paths that are left | `underlay/` |
 //! | moving state to another pipeline or process | `migrate.rs`, `dynamic_state.rs` |
 
 pub mod admin;
@@ -39,6 +40,7 @@ pub mod status;
 mod store;
 pub mod store_format;
 pub mod takeover;
+pub mod underlay;
 pub mod wings;
 mod worker_engine;
 

@@ -148,6 +148,36 @@ pub struct EntryRow {
     pub is_const: bool,
 }
 
+/// State of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PortState {
+    /// Packets can pass.
+    #[default]
+    Up,
+    /// The link is up again, but for less than the hold time: groups do not use it yet.
+    Held,
+    /// The link is down.
+    Down,
+    /// There is no interface of this name; the port is opened as soon as there is one.
+    Missing,
+}
+
+impl PortState {
+    /// Returns the name in metrics and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            PortState::Up => "up",
+            PortState::Held => "held",
+            PortState::Down => "down",
+            PortState::Missing => "missing",
+        }
+    }
+
+    /// All states.
+    pub const ALL: [PortState; 4] = [PortState::Up, PortState::Held, PortState::Down, PortState::Missing];
+}
+
 /// Status of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortStatus {
@@ -163,6 +193,15 @@ pub struct PortStatus {
     pub drops: Vec<DropRow>,
     /// Why the port is down; `None` while it works.
     pub fault: Option<String>,
+    /// State of the link; `None` if nothing watches it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PortState>,
+    /// Number of changes of the link since the process started.
+    #[serde(default)]
+    pub changes: u64,
+    /// Seconds without a link since the process started.
+    #[serde(default)]
+    pub down_seconds: f64,
 }
 
 /// Packets counted for one reason.

@@ -10,6 +10,7 @@ mod check;
 mod edit;
 mod entries;
 mod fields;
+mod host_side;
 mod item_list;
 mod load;
 mod model;
@@ -21,6 +22,7 @@ mod shift;
 mod shift_fields;
 mod spanned;
 mod syntax;
+mod underlay_source;
 mod values;
 mod yaml;
 
@@ -30,13 +32,15 @@ pub use addresses::{
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, ResolvedRegion, RouteScope, RouteTarget, check};
 pub use edit::{Document, Edit};
 pub use entries::{
-    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, NotAGateway, RegionPart,
-    TransitPath, changes, defaults, diff, entries, source_of, visit,
+    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, KernelSources, NotAGateway,
+    PortStates, RegionPart, TransitPath, changes, defaults, diff, entries, kernel_changes, source_of, visit,
 };
 pub use fields::NameText;
+pub use host_side::{HostInterface, HostSide};
 pub use item_list::ItemList;
 pub use load::{MAX_FILE_BYTES, RegionLoadError, load, parse, read, schema};
 pub use model::*;
 pub use problem::{MAX_PROBLEMS, Problem, Problems};
 pub use spanned::*;
+pub use underlay_source::UnderlaySource;
 pub use values::*;

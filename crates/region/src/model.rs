@@ -1,8 +1,10 @@
 //! Model of the region file as written. Objects refer to each other by name.
 
 use crate::fields::{NameText, item_list, non_null, optional_list, required_list};
+use crate::host_side::{HostInterface, HostSide};
 use crate::item_list::ItemList;
 use crate::spanned::{NumberWithPos, WithPos};
+use crate::underlay_source::{DEFAULT_MAX_ROUTES, MAIN_TABLE, UnderlaySource};
 use crate::values::{Mac, Ports, Prefix, Protocol};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,6 +61,37 @@ pub struct Gateway {
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Prefix>>>")]
     pub sources: Vec<WithPos<Prefix>>,
+    /// Where routes and neighbours of the underlay come from. Default: `static`, this file.
+    #[serde(default)]
+    pub underlay: UnderlaySource,
+    /// With `underlay: kernel`: number of the kernel's routing table. Default 254, the main one.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
+    #[schemars(range(min = 1))]
+    pub table: Option<NumberWithPos<u32>>,
+    /// With `underlay: kernel`: maximum number of the kernel's routes in the gateway's tables.
+    /// Default 20000.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
+    #[schemars(range(min = 1, max = 60_000))]
+    pub max_routes: Option<NumberWithPos<u32>>,
+}
+
+impl Gateway {
+    /// Returns whether the kernel's routes and neighbours decide about paths.
+    pub fn is_routed_by_kernel(&self) -> bool {
+        self.underlay == UnderlaySource::Kernel
+    }
+
+    /// Returns the number of the kernel's routing table.
+    pub fn kernel_table(&self) -> u32 {
+        self.table.as_ref().map_or(MAIN_TABLE, |table| table.value)
+    }
+
+    /// Returns the maximum number of the kernel's routes in the gateway's tables.
+    pub fn max_kernel_routes(&self) -> usize {
+        self.max_routes.as_ref().map_or(DEFAULT_MAX_ROUTES, |most| most.value) as usize
+    }
 }
 
 /// A port of the gateway and the neighbour on it.
@@ -72,14 +105,29 @@ pub struct Uplink {
     pub port: NumberWithPos<u32>,
     /// The gateway's MAC address on this port.
     pub mac: WithPos<Mac>,
-    /// MAC address of the neighbour: the switch or, in a lab, the server.
-    pub peer_mac: WithPos<Mac>,
+    /// MAC address of the neighbour: the switch or, in a lab, the server. Optional with `underlay:
+    /// kernel`; if it is present, all packets of the port go to it.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<Mac>")]
+    pub peer_mac: Option<WithPos<Mac>>,
     /// Largest IP packet of the port, in bytes. Default 1600. It is 50 bytes (IPv6 underlay: 70)
     /// more than the largest packet of a tenant.
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "NumberWithPos<u16>")]
     #[schemars(range(min = 1350))]
     pub mtu: Option<NumberWithPos<u16>>,
+    /// The host side: the interface by which the host's own stack uses the port. Default: none.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "HostSide")]
+    pub host: Option<HostSide>,
+}
+
+impl Uplink {
+    /// Returns the interface on the host side. `None`: the uplink has no host side.
+    pub fn host_interface(&self) -> Option<HostInterface<'_>> {
+        let host = self.host.as_ref()?;
+        host.interface.as_ref().map(|name| HostInterface::Kernel(&name.value))
+    }
 }
 
 /// A server that hosts virtual machines.
@@ -90,8 +138,9 @@ pub struct Server {
     pub name: Name,
     /// Underlay address at which it terminates VXLAN.
     pub address: WithPos<IpAddr>,
-    /// Uplinks that reach it; traffic is spread over them by flow.
-    #[serde(deserialize_with = "required_list")]
+    /// Uplinks that reach it; traffic is spread over them by flow. Without it, the kernel's routes
+    /// decide (`underlay: kernel`).
+    #[serde(default, deserialize_with = "required_list")]
     pub uplinks: Vec<Name>,
 }
 
@@ -122,8 +171,8 @@ pub struct Remote {
     pub vni: Option<NumberWithPos<u32>>,
     /// Destination MAC address of inner frames to it.
     pub mac: WithPos<Mac>,
-    /// Uplinks that reach it.
-    #[serde(deserialize_with = "required_list")]
+    /// Uplinks that reach it. Without it, the kernel's routes decide (`underlay: kernel`).
+    #[serde(default, deserialize_with = "required_list")]
     pub uplinks: Vec<Name>,
     /// Further source addresses of its packets, besides its address. They belong to devices that
     /// share the address but send from their own.

@@ -22,8 +22,14 @@ fn the_published_schema_is_current() {
 fn everything() -> Value {
     json!({
         "region": "r",
-        "gateway": {"mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"], "sources": ["203.0.113.0/24"]},
-        "uplinks": [{"name": "u", "port": 1, "mac": "02:00:00:00:01:01", "peer_mac": "02:00:00:00:01:02", "mtu": 1600}],
+        "gateway": {
+            "mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"], "sources": ["203.0.113.0/24"],
+            "underlay": "kernel", "table": 254, "max_routes": 100,
+        },
+        "uplinks": [{
+            "name": "u", "port": 1, "mac": "02:00:00:00:01:01", "peer_mac": "02:00:00:00:01:02", "mtu": 1600,
+            "host": {"interface": "eth1"},
+        }],
         "servers": [{"name": "s", "address": "192.0.2.11", "uplinks": ["u"]}],
         "remotes": [{
             "name": "x", "kind": "idc", "address": "192.0.2.12", "vni": 5, "mac": "02:00:00:00:05:01", "uplinks": ["u"],

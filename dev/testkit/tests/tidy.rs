@@ -19,14 +19,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("jit", &["ir", "packet", "entries", "lookup", "interp"]),
     ("io", &["packet"]),
     ("p4runtime", &["ir", "entries"]),
-    ("node", &["ir", "packet", "entries", "interp", "jit", "io", "p4runtime", "region"]),
+    ("node", &["ir", "packet", "entries", "interp", "jit", "io", "p4runtime", "region", "underlay"]),
     ("terraced", &["node", "switch_engines", "cache_engines"]),
     ("asic", &["ir", "packet", "entries", "interp"]),
     ("flowcache", &["ir", "packet", "entries", "lookup", "interp", "jit"]),
     ("cache_engines", &["ir", "packet", "entries", "interp", "jit", "io", "p4runtime", "node", "flowcache"]),
     ("offload", &["ir", "entries", "asic"]),
     ("switch_engines", &["ir", "packet", "entries", "interp", "jit", "io", "p4runtime", "node", "asic", "offload"]),
-    ("region", &["ir", "entries"]),
+    ("region", &["ir", "entries", "underlay"]),
+    ("underlay", &[]),
     (
         "terrace",
         &[

@@ -72,9 +72,36 @@ pub struct ConfigFile {
     /// The log.
     #[serde(default)]
     pub log: LogSettings,
+    /// Links of the ports.
+    #[serde(default)]
+    pub links: LinksSetting,
     /// The ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortSetting>,
+}
+
+/// Links of the ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinksSetting {
+    /// Milliseconds for which a link that was down must be up before groups use it again. The time
+    /// doubles with each further loss, up to a minute. Default: 1000.
+    #[serde(default = "default_hold_up_ms")]
+    pub hold_up_ms: u64,
+    /// Whether the node refuses to start if the interface of a port is missing. Without it, the port
+    /// is opened as soon as there is one.
+    #[serde(default)]
+    pub strict: bool,
+}
+
+impl Default for LinksSetting {
+    fn default() -> LinksSetting {
+        LinksSetting { hold_up_ms: default_hold_up_ms(), strict: false }
+    }
+}
+
+fn default_hold_up_ms() -> u64 {
+    1000
 }
 
 /// P4Runtime server and its access control.

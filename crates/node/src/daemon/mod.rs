@@ -11,10 +11,12 @@ mod serving;
 mod start;
 mod successor;
 
-use crate::config::{self, CheckedConfig};
+use crate::config::{self, CheckedConfig, PortSetting};
 use crate::device::Node;
 use crate::log::{Log, LogSettings};
+use crate::underlay::{self, AgentSettings, ReadyAgent};
 use crate::wings::Wings;
+use ::underlay::DampingTimes;
 use clap::Parser;
 use processors::ServiceProcessors;
 use std::path::PathBuf;
@@ -110,6 +112,15 @@ fn serve_region(node: &Node, config: &CheckedConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Observes the links of the ports, so that the region starts with the paths that work.
+fn observe_underlay(node: &Arc<Node>, config: &CheckedConfig) -> anyhow::Result<ReadyAgent> {
+    let engine = config.engine.clone();
+    let hold_up = Duration::from_millis(config.file.links.hold_up_ms);
+    let times = DampingTimes { hold_up, ..DampingTimes::default() };
+    let opener = Box::new(move |setting: &PortSetting| start::open(setting, &engine));
+    underlay::observe_ports(node, AgentSettings { ports: config.file.ports.clone(), times, opener })
+}
+
 /// Runs a node until a signal ends it, as `terraced` does. `path` is the path of the configuration,
 /// if it was read from a file.
 ///
@@ -120,8 +131,10 @@ pub fn run(config: CheckedConfig, path: Option<PathBuf>, takes_over: bool, log: 
         true => successor::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
         false => (Arc::new(start::start(&config)?), None),
     };
+    let agent = observe_underlay(&node, &config)?;
     serve_region(&node, &config)?;
     let processors = ServiceProcessors::apart_from(&config.file.cores);
+    agent.start(&node)?;
     // A short keep-alive, because idle threads keep the memory of their last task.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).thread_keep_alive(IDLE_THREADS).enable_all().build()?;

@@ -78,6 +78,7 @@ impl Reload {
             warn!(key, "`{key}` changes with a restart");
         }
         self.file.ports = update_ports(&self.node, &self.engine, &self.file.ports, config.file.ports);
+        self.node.port_states().set_settings(self.file.ports.clone());
         self.file.log = config.file.log;
         // Adding or removing the region requires a restart.
         if config.file.region.is_some() && self.file.region.is_some() {

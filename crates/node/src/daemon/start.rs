@@ -6,7 +6,7 @@ use crate::device::{Node, NodeParts};
 use crate::engine::SharedEngineFactory;
 use crate::store::Store;
 use io::dpdk::{DpdkOptions, HugePages};
-use io::{AttachedPort, IdlePolicy, Namespace, Port, PortKind, open_port};
+use io::{AttachedPort, IdlePolicy, Namespace, Port, PortError, PortKind, open_port};
 use packet::PortId;
 
 /// Starts the node with its ports and its store.
@@ -15,13 +15,47 @@ pub(super) fn start(config: &CheckedConfig) -> anyhow::Result<Node> {
     let store = file.store.as_deref().map(Store::open).transpose()?;
     let mut parts = parts(config);
     let workers = parts.seats.len();
+    let mut missing = Vec::new();
     for (index, setting) in file.ports.iter().enumerate() {
+        let port = match open(setting, &config.engine) {
+            Ok(port) => port,
+            Err(error) if !file.links.strict && is_missing(&error) => {
+                missing.push((setting, error));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         // A port with one queue belongs to one worker; ports are distributed round-robin.
-        parts.seats[index % workers]
-            .ports
-            .push(AttachedPort { id: PortId(setting.number), port: open(setting, &config.engine)? });
+        parts.seats[index % workers].ports.push(AttachedPort { id: PortId(setting.number), port });
     }
+    report_missing(missing, file.ports.len())?;
     Ok(Node::start(NodeParts { store, ..parts })?)
+}
+
+/// Returns whether a port cannot be opened because there is no interface of its name.
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(PortError::NoSuchInterface { .. }))
+}
+
+/// Logs the ports without an interface.
+///
+/// # Errors
+/// No port has an interface. Then the names are more likely wrong than the interfaces late.
+fn report_missing(missing: Vec<(&PortSetting, anyhow::Error)>, ports: usize) -> anyhow::Result<()> {
+    let are_all = missing.len() == ports;
+    for (setting, error) in missing {
+        if are_all {
+            return Err(error);
+        }
+        let why = format!("{error:#}");
+        tracing::warn!(
+            port = setting.number,
+            device = setting.device,
+            why,
+            "a port is missing; it is opened as soon as there is an interface of its name"
+        );
+    }
+    Ok(())
 }
 
 /// Returns the components of a node without ports and store.

@@ -16,6 +16,7 @@ use crate::observe::named_stats::NamedStats;
 use crate::observe::{ServiceHandles, StatsSnapshot};
 use crate::region::RegionKeeper;
 use crate::store::{Store, StoreError, StoredDigest};
+use crate::underlay::PortStatesKeeper;
 use crate::wings::Wings;
 use crate::{WorkerCounts, dynamic_state, migrate};
 use entries::{ControlState, StateUpdate, StoredEntry, WriteBatch};
@@ -143,6 +144,7 @@ pub struct Node {
     pub(crate) translations: Translations,
     /// Owner of the tables if the configuration names a region file.
     pub(crate) region: Arc<RegionKeeper>,
+    port_states: PortStatesKeeper,
 }
 
 /// Returns the counts of a program's packets that bypassed the workers.
@@ -190,6 +192,7 @@ impl Node {
             predecessor_counts: before,
             translations,
             region,
+            port_states: PortStatesKeeper::default(),
         };
         if let Some(store) = store {
             node.restore_from_store(store)?;
@@ -240,6 +243,11 @@ impl Node {
             );
         }
         self.plane.switch_engine(engine)
+    }
+
+    /// Returns the states of the ports.
+    pub(crate) fn port_states(&self) -> &PortStatesKeeper {
+        &self.port_states
     }
 
     /// Returns the engine factory.

@@ -5,7 +5,7 @@
 
 use super::samples::{CounterSamples, HistogramSamples, ValueSamples};
 use super::scrape::ScrapeSnapshot;
-use super::{about, packets, service, tables, workers};
+use super::{about, packets, service, tables, underlay, workers};
 
 /// A metric. All names have the prefix `terrace_`.
 pub struct Metric {
@@ -81,6 +81,14 @@ metrics! {
     super_frame_segments() Counter(packets::segments): "Segments into which super-frames were cut"
     completed_checksums() Counter(packets::completed_checksums): "Open checksums of packets of one segment that were completed, because an engine, a port or a controller takes complete packets only"
     port_up(port, device) Gauge(packets::port_up): "1 if the port can forward packets, else 0"
+    port_state(port, device, state) Gauge(packets::port_state): "1 for the state of the port's link: `up`, `held` (up again, not used yet), `down` or `missing` (no such interface)"
+    port_changes(port, device) Counter(packets::port_changes): "Changes of the port's link since the process started"
+    port_down_seconds(port, device) Counter(packets::port_down_seconds): "Seconds without a link since the process started"
+    underlay_routes() Gauge(underlay::routes): "Routes of the kernel in the gateway's tables; absent without `underlay: kernel`, as the next four"
+    underlay_next_hops(state) Gauge(underlay::next_hops): "Next hops of these routes; `usable`, `unresolved` (no MAC address) or `down` (the link is down)"
+    underlay_unreached() Gauge(underlay::unreached): "Servers and remotes to which no route of the kernel by an uplink leads"
+    underlay_overflow() Gauge(underlay::overflow): "Servers and remotes whose routes are more than `max_routes` or the tables take"
+    underlay_resyncs(reason) Counter(underlay::resyncs): "Times that all routes and neighbours of the kernel were read again; `overrun`: messages were lost; `comparison`: a dump differed from the messages; `error`: netlink failed"
 
     table_packets(table, result) Packets(tables::applied): "Packets looked up in a table; `hit` or `miss`"
     table_bytes(table, result) Bytes(tables::applied): "Bytes of packets looked up in a table"

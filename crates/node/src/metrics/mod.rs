@@ -23,6 +23,7 @@ mod scrape;
 mod service;
 mod tables;
 pub mod top;
+mod underlay;
 mod workers;
 
 pub use list::{METRICS, Metric};

@@ -4,6 +4,8 @@ use super::samples::{CounterSamples, LabelValues, ValueSamples, one};
 use super::scrape::ScrapeSnapshot;
 use crate::counts::PortCounts;
 use crate::observe::drop_reason_layer;
+use crate::status::PortState;
+use crate::underlay::PortLinkStatus;
 
 pub(super) fn received(seen: &ScrapeSnapshot<'_>) -> CounterSamples {
     one(seen.sum.received)
@@ -59,6 +61,35 @@ pub(super) fn port_dropped(seen: &ScrapeSnapshot<'_>) -> CounterSamples {
 }
 
 pub(super) fn port_up(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
-    let up = |port: &PortCounts| f64::from(u8::from(port.fault.is_none()));
-    seen.sum.ports.iter().map(|(number, port)| (labels(*number, port, None), up(port))).collect()
+    let links = seen.node.port_states().states();
+    let is_up = |number: &u32, port: &PortCounts| {
+        let has_link = links.get(number).is_none_or(|link| matches!(link.state, PortState::Up | PortState::Held));
+        port.fault.is_none() && has_link
+    };
+    let up = |number: &u32, port: &PortCounts| f64::from(u8::from(is_up(number, port)));
+    seen.sum.ports.iter().map(|(number, port)| (labels(*number, port, None), up(number, port))).collect()
+}
+
+fn sample_per_link(seen: &ScrapeSnapshot<'_>, value: impl Fn(&PortLinkStatus) -> f64) -> ValueSamples {
+    let links = seen.node.port_states().states();
+    links.iter().map(|(number, link)| (vec![number.to_string(), link.device.clone()], value(link))).collect()
+}
+
+pub(super) fn port_state(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
+    let links = seen.node.port_states().states();
+    let of_link = |(number, link): (&u32, &PortLinkStatus)| {
+        PortState::ALL.map(|state| {
+            let labels = vec![number.to_string(), link.device.clone(), state.name().to_owned()];
+            (labels, f64::from(u8::from(link.state == state)))
+        })
+    };
+    links.iter().flat_map(of_link).collect()
+}
+
+pub(super) fn port_changes(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
+    sample_per_link(seen, |link| link.changes as f64)
+}
+
+pub(super) fn port_down_seconds(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
+    sample_per_link(seen, |link| link.down_time.as_secs_f64())
 }

@@ -155,7 +155,14 @@ impl Node {
     pub fn port_statuses(&self) -> Vec<PortStatus> {
         let (now, before) = self.current_and_baseline();
         let before = before.sum();
+        let links = self.port_states().states();
+        let mut ports = now.sum().ports;
+        for (number, link) in &links {
+            // A port that was never open has a state, but no counts.
+            ports.entry(*number).or_insert_with(|| PortCounts { name: link.device.clone(), ..PortCounts::default() });
+        }
         let one = |(number, port): (u32, PortCounts)| {
+            let link = links.get(&number);
             let past = before.ports.get(&number).cloned().unwrap_or_default();
             PortStatus {
                 number,
@@ -164,9 +171,12 @@ impl Node {
                 sent: port.sent.since(past.sent),
                 drops: drop_rows(&port.drops, &past.drops, |_| "port"),
                 fault: port.fault,
+                state: link.map(|link| link.state),
+                changes: link.map_or(0, |link| link.changes),
+                down_seconds: link.map_or(0.0, |link| link.down_time.as_secs_f64()),
             }
         };
-        now.sum().ports.into_iter().map(one).collect()
+        ports.into_iter().map(one).collect()
     }
 
     /// Returns the statistics of the native code's stages; empty without native code.

@@ -147,6 +147,7 @@ impl Node {
         let kept = self.region.installed.read().as_ref().map(|installed| installed.numbers.clone());
         let api = GatewayApi::new(state.pipeline())?;
         let mut numbers = kept.unwrap_or_else(|| self.stored_region_numbers());
+        numbers.ports = self.region.ports.lock().clone();
         let fresh = numbers.assign(&document.region);
         let changes = region::changes(state, &document.region, &api, &numbers, &fresh)
             .map_err(|error| P4RuntimeError::invalid(error.to_string()))?;
@@ -164,6 +165,8 @@ impl Node {
             RegionVersion::Edit(edit) => self.install_edit(edit)?,
             RegionVersion::Whole(document) => self.install_whole(file, *document)?,
         };
+        // A link may have changed while the entries were written.
+        self.reconcile_next_hops()?;
         let installed = self.region.installed.read();
         let region = installed.as_ref().map(|installed| &installed.document.region).ok_or(RegionError::None)?;
         let warnings = self.uplink_warnings(region, file);

@@ -2,11 +2,14 @@
 
 use super::RegionStatus;
 use crate::device::pack_batch;
+use crate::underlay::KernelPaths;
 use entries::{ControlState, StoredEntry};
 use ir::TableId;
 use p4runtime::{Code, P4RuntimeError, PipelineConfig};
 use parking_lot::{Mutex, RwLock};
-use region::{Changes, Document, Edit, EntryKey, GatewayApi, GatewayEntries, IdAssignments, RegionPart};
+use region::{
+    Changes, Document, Edit, EntryKey, GatewayApi, GatewayEntries, IdAssignments, KernelSources, PortStates, RegionPart,
+};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -79,7 +82,9 @@ impl InstalledRegion {
     /// Reverts an edit.
     pub fn revert_edit(&mut self, back: Edit, numbers: IdAssignments) {
         self.document.apply(back);
-        self.numbers = numbers;
+        // The states of ports are not a part of the edit.
+        let ports = std::mem::take(&mut self.numbers.ports);
+        self.numbers = IdAssignments { ports, ..numbers };
         self.known.get_mut().clear();
     }
 }
@@ -97,6 +102,16 @@ pub(crate) struct RegionKeeper {
     /// force.
     pub(super) in_doubt: AtomicBool,
     pub(super) status: Mutex<RegionStatus>,
+    /// States of the ports, as the agent last reported them.
+    pub(super) ports: Mutex<PortStates>,
+    /// Locked while next hops are brought in accordance with the ports.
+    pub(super) reconciling: Mutex<()>,
+    /// Explanations of the entries that were made of the kernel's routes.
+    pub(super) kernel_sources: Mutex<KernelSources>,
+    /// The kernel's tables, if the region uses its routes.
+    pub(super) kernel_paths: Mutex<Option<KernelPaths>>,
+    /// Next hops could not be written.
+    pub(super) paths_in_doubt: AtomicBool,
 }
 
 impl RegionKeeper {
@@ -124,6 +139,10 @@ impl RegionKeeper {
         let key = (table, entry.key().to_vec(), entry.priority());
         if let Some(known) = known.lock().get(&key) {
             return known.clone();
+        }
+        let kernel = self.kernel_sources.lock().get(&(table, entry.key().to_vec())).cloned();
+        if kernel.is_some() && api.is_of_kernel(layouts, table, entry) {
+            return kernel;
         }
         let name = file.display().to_string();
         let wanted = EntryKey { table, key: entry.key(), priority: entry.priority() };

@@ -9,6 +9,8 @@
 
 mod apply;
 mod keeper;
+mod kernel_routes;
+mod paths;
 mod program;
 mod uplinks;
 

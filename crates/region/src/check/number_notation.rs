@@ -54,6 +54,8 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
         all.push(of(&uplink.port));
         all.extend(uplink.mtu.iter().map(|mtu| (mtu.digits, u32::from(mtu.value))));
     }
+    let gateway = &file.gateway;
+    all.extend(gateway.table.iter().chain(&gateway.max_routes).map(of));
     all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
     all.extend(numbers_of(&file.vpcs));
     all

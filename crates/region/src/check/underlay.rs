@@ -1,7 +1,7 @@
 //! Checks the gateway, its uplinks, the servers and the remotes.
 
 use super::{MAX_UPLINKS, MAX_VNI, NameIndex, names, usable};
-use crate::model::{Name, RegionFile};
+use crate::model::{Name, RegionFile, Uplink};
 use crate::problem::ProblemCollector;
 use crate::spanned::{NumberWithPos, SourcePos, WithPos};
 use crate::values::Mac;
@@ -10,6 +10,9 @@ use std::net::IpAddr;
 
 /// Maximum port number. Higher numbers are reserved for the engine (CPU, recirculation, drop).
 const MAX_PORT: u32 = 0xffff;
+
+/// Maximum of `max_routes`: the tables have space for static routes beside those of the kernel.
+const MAX_KERNEL_ROUTES: u32 = 60_000;
 
 /// Minimum MTU in bytes: the minimum of IPv6 (RFC 8200 section 5) and the overhead of VXLAN over
 /// IPv6.
@@ -32,7 +35,7 @@ pub(super) fn check(
     for server in &file.servers {
         check_end_point(report, &mut owners, &server.address, &server.name);
         check_ip_version(report, file, &server.address);
-        server_uplinks.push(resolve_uplinks(report, &server.name, &server.uplinks, uplinks));
+        server_uplinks.push(resolve_uplinks(report, file, &server.name, &server.uplinks, uplinks));
     }
     let mut remote_uplinks = Vec::with_capacity(file.remotes.len());
     for remote in &file.remotes {
@@ -42,7 +45,7 @@ pub(super) fn check(
         if let Some(vni) = &remote.vni {
             self::check_vni(report, vni);
         }
-        remote_uplinks.push(resolve_uplinks(report, &remote.name, &remote.uplinks, uplinks));
+        remote_uplinks.push(resolve_uplinks(report, file, &remote.name, &remote.uplinks, uplinks));
     }
     (server_uplinks, remote_uplinks)
 }
@@ -61,6 +64,13 @@ fn check_gateway(report: &mut ProblemCollector, file: &RegionFile) {
             );
         }
     }
+    for (key, number, most) in
+        [("table", &gateway.table, u32::MAX), ("max_routes", &gateway.max_routes, MAX_KERNEL_ROUTES)]
+    {
+        if let Some(number) = number.filter(|number| !(1..=most).contains(&number.value)) {
+            report.add(number.at, format!("`{key}: {}` is out of range", number.value), format!("use 1 to {most}"));
+        }
+    }
     if gateway.vteps.is_empty() {
         report.add(gateway.mac.at, "the gateway has no tunnel address", "add one to `vteps`");
     }
@@ -71,11 +81,7 @@ fn check_ports(report: &mut ProblemCollector, file: &RegionFile) {
     let own: HashMap<Mac, u32> = file.uplinks.iter().rev().map(|u| (u.mac.value, u.mac.at.line)).collect();
     for uplink in &file.uplinks {
         usable::check_unicast(report, &uplink.mac);
-        usable::check_unicast(report, &uplink.peer_mac);
-        if let Some(line) = own.get(&uplink.peer_mac.value) {
-            let message = format!("{} is the gateway's own MAC address, see line {line}", uplink.peer_mac.value);
-            report.add(uplink.peer_mac.at, message, "give the address of the neighbour on the port");
-        }
+        check_neighbour(report, file, uplink, &own);
         if *uplink.port > MAX_PORT {
             report.add(uplink.port.at, format!("port {} is too large", *uplink.port), format!("use 0 to {MAX_PORT}"));
         }
@@ -88,6 +94,43 @@ fn check_ports(report: &mut ProblemCollector, file: &RegionFile) {
             let message = format!("port {} is used twice, first in line {line}", *uplink.port);
             report.add(uplink.port.at, message, "give each uplink a port of its own");
         }
+    }
+}
+
+/// Checks that the MAC address of the neighbour is given, or that the kernel can find it.
+fn check_neighbour(report: &mut ProblemCollector, file: &RegionFile, uplink: &Uplink, own: &HashMap<Mac, u32>) {
+    let (name, by_kernel) = (&uplink.name.value, file.gateway.is_routed_by_kernel());
+    match &uplink.peer_mac {
+        Some(peer) => {
+            usable::check_unicast(report, peer);
+            if let Some(line) = own.get(&peer.value) {
+                let message = format!("{} is the gateway's own MAC address, see line {line}", peer.value);
+                report.add(peer.at, message, "give the address of the neighbour on the port");
+            }
+        }
+        None if !by_kernel => {
+            let help = "give the address of the neighbour on the port, or write `underlay: kernel` in `gateway`";
+            report.add(uplink.name.at, format!("the uplink `{name}` has no `peer_mac`"), help);
+        }
+        None if uplink.host_interface().is_none() => {
+            let message = format!("the uplink `{name}` has neither `host` nor `peer_mac`");
+            report.add(
+                uplink.name.at,
+                message,
+                "name the interface by which the kernel reaches its neighbours in `host`",
+            );
+        }
+        None => {}
+    }
+    if let Some(interface) = uplink.host.as_ref().and_then(|host| host.interface.as_ref()) {
+        names::check_name(report, "interface", interface);
+    }
+    if uplink.host.is_some() && uplink.host_interface().is_none() {
+        report.add(
+            uplink.name.at,
+            format!("`host` of the uplink `{name}` names no interface"),
+            "write `interface: NAME`",
+        );
     }
 }
 
@@ -115,14 +158,26 @@ fn check_ip_version(report: &mut ProblemCollector, file: &RegionFile, address: &
     }
 }
 
-fn resolve_uplinks(report: &mut ProblemCollector, name: &Name, uplinks: &[Name], index: &NameIndex) -> Vec<usize> {
-    if uplinks.is_empty() {
+/// Returns the indices of the uplinks that reach a server or a remote. None: the kernel's routes
+/// decide.
+fn resolve_uplinks(
+    report: &mut ProblemCollector,
+    file: &RegionFile,
+    name: &Name,
+    uplinks: &[Name],
+    index: &NameIndex,
+) -> Vec<usize> {
+    if uplinks.is_empty() && !file.gateway.is_routed_by_kernel() {
         report.add(name.at, format!("no uplink reaches `{}`", name.value), "name at least one in `uplinks`");
     }
     let mut found: Vec<usize> = Vec::with_capacity(uplinks.len());
     let mut seen = HashSet::with_capacity(uplinks.len());
     for uplink in uplinks {
         let Some(resolved) = names::resolve(report, "uplink", uplink, index) else { continue };
+        if file.gateway.is_routed_by_kernel() && file.uplinks[resolved].peer_mac.is_none() {
+            let help = "give it one, or remove `uplinks`, so that the kernel's routes decide";
+            report.add(uplink.at, format!("the uplink `{}` has no `peer_mac`", uplink.value), help);
+        }
         if seen.insert(resolved) {
             found.push(resolved);
         } else {

@@ -120,7 +120,9 @@ impl TableComparison<'_> {
                 continue;
             }
             let is_gone = |entry: &&StoredEntry| {
-                !entry.is_const() && present.is_none_or(|present| !present.contains(&entry.sequence()))
+                !entry.is_const()
+                    && present.is_none_or(|present| !present.contains(&entry.sequence()))
+                    && !api.is_of_kernel(self.state, table, entry)
             };
             for entry in self.state.entries(table).filter(is_gone) {
                 changes.push(UpdateKind::Delete, PackedEntry::from_stored(UpdateKind::Delete, table, entry));

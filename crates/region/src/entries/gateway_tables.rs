@@ -68,7 +68,8 @@ pub struct GatewayApi {
     pub(super) vm_nc: FamilyPair<2>,
     pub(super) remote: GatewayTable<2>,
     pub(super) underlay_route: FamilyPair<2>,
-    pub(super) next_hop: GatewayTable<1>,
+    /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down.
+    pub(super) next_hop: GatewayTable<3>,
     pub(super) router: GatewayTable<1>,
     pub(super) identity: GatewayTable<1>,
     /// Counters with one cell per VPC.
@@ -107,7 +108,7 @@ impl GatewayApi {
             vm_nc: find.pair("vm_nc.vm_nc_v", 2, &[("on_server_v4", 2), ("on_server_v6", 2)])?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
             underlay_route: find.pair("underlay.underlay_route_v", 1, &[("via_next_hop", 1), ("via_group", 2)])?,
-            next_hop: find.table("underlay.next_hop", 1, &[("forward", 4)])?,
+            next_hop: find.table("underlay.next_hop", 1, &[("forward", 4), ("resolve", 1), ("path_down", 0)])?,
             router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
             identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],

@@ -1,5 +1,6 @@
 //! Assigns ids to objects that tables refer to by number.
 
+use super::PortStates;
 use crate::check::{FlatRoute, MAX_TRANSIT_PATHS, MAX_VPCS, ResolvedRegion};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,10 @@ pub struct IdAssignments {
     pub groups: BTreeMap<Vec<String>, u32>,
     /// Transit paths. Their lists have ids downwards from [`NO_TRANSIT`].
     pub ways: BTreeMap<TransitPath, u32>,
+    /// State of the ports, by which groups share out their next hops. It is not stored, because each
+    /// process observes it anew.
+    #[serde(skip)]
+    pub ports: PortStates,
 }
 
 /// A path of packets through other VPCs, by their names. The lists of these VPCs decide besides the

@@ -9,6 +9,8 @@ mod changes;
 mod diff;
 mod gateway_tables;
 mod ids;
+mod kernel_paths;
+mod ports;
 mod sources;
 mod tenants;
 mod underlay;
@@ -17,6 +19,8 @@ pub use changes::{Changes, changes};
 pub use diff::diff;
 pub use gateway_tables::{GatewayApi, NotAGateway};
 pub use ids::{IdAssignments, TransitPath};
+pub use kernel_paths::{KernelSources, kernel_changes};
+pub use ports::PortStates;
 pub use sources::{EntryKey, source_of};
 pub use underlay::{DEFAULT_MTU, defaults};
 
@@ -67,6 +71,8 @@ pub enum RegionPart {
     Whole,
     /// The gateway's addresses, uplinks, servers and remotes.
     Underlay,
+    /// The next hops of uplinks and groups, which depend on the state of ports.
+    NextHops,
     /// VPCs by index, with their machines, and the lists of transit paths through one of them.
     Vpcs(BTreeSet<usize>),
 }
@@ -79,7 +85,7 @@ impl RegionPart {
     fn has_vpc(&self, vpc: usize) -> bool {
         match self {
             RegionPart::Whole => true,
-            RegionPart::Underlay => false,
+            RegionPart::Underlay | RegionPart::NextHops => false,
             RegionPart::Vpcs(vpcs) => vpcs.contains(&vpc),
         }
     }
@@ -116,7 +122,9 @@ pub fn visit(
     if part.has_underlay() {
         maker.add_underlay();
     }
-    if *part != RegionPart::Underlay {
+    if *part == RegionPart::NextHops {
+        maker.add_next_hops();
+    } else if *part != RegionPart::Underlay {
         maker.add_tenants();
         maker.add_acl();
         maker.add_acl_transit();

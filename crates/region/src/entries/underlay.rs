@@ -11,6 +11,7 @@ use entries::ActionSpec;
 use ir::KeyMatch;
 use num_bigint::BigUint;
 use std::net::IpAddr;
+use underlay::LinkUse;
 
 /// MTU of an uplink without one: its largest IP packet in bytes.
 pub const DEFAULT_MTU: u16 = 1600;
@@ -20,6 +21,11 @@ const SHARES_PER_UPLINK: usize = 8;
 /// Next-hop ids per group. Those of a group start at (group id + 1) times this; lower ids belong to
 /// uplinks.
 const NEXT_HOPS_PER_GROUP: u32 = (MAX_UPLINKS * SHARES_PER_UPLINK) as u32;
+
+/// Indices of the actions of a next hop.
+pub(super) const FORWARD: usize = 0;
+pub(super) const RESOLVE: usize = 1;
+pub(super) const PATH_DOWN: usize = 2;
 
 /// Index of the action of a tunnel that ends at a server.
 const SERVER: usize = 0;
@@ -47,10 +53,16 @@ pub fn defaults(region: &ResolvedRegion, api: &GatewayApi) -> Vec<(ir::TableId, 
 }
 
 impl EntryBuilder<'_> {
+    /// Adds the next hops of uplinks and groups: all entries that depend on the state of ports.
+    pub(super) fn add_next_hops(&mut self) {
+        self.add_uplinks();
+        self.add_groups();
+    }
+
     pub(super) fn add_underlay(&mut self) {
         self.add_identity();
+        self.add_own_macs();
         self.add_next_hops();
-        self.add_groups();
         let region = self.region;
         for (server, uplinks) in region.file.servers.iter().zip(&region.server_uplinks) {
             let what = format!("server {}", server.name.value);
@@ -99,38 +111,65 @@ impl EntryBuilder<'_> {
         }
     }
 
-    fn add_next_hops(&mut self) {
+    /// Adds the MAC addresses of the gateway on its ports.
+    fn add_own_macs(&mut self) {
         for uplink in &self.region.file.uplinks {
-            let what = format!("uplink {}", uplink.name.value);
             let keys = vec![exact(uplink.port.value), exact(BigUint::from(uplink.mac.as_u64()))];
             let entry = self.api.own_mac.entry(keys, 0, vec![]);
-            self.add_entry(entry, uplink.name.at, format_args!("{what}"));
+            self.add_entry(entry, uplink.name.at, format_args!("uplink {}", uplink.name.value));
+        }
+    }
+
+    /// Adds a next hop for each uplink.
+    fn add_uplinks(&mut self) {
+        for uplink in &self.region.file.uplinks {
+            let what = format!("uplink {}", uplink.name.value);
             let number = self.numbers.next_hops[&*uplink.name.value];
             self.add_next_hop(number, uplink, uplink.name.at, &what);
         }
     }
 
     fn add_next_hop(&mut self, number: u32, uplink: &Uplink, at: SourcePos, what: &str) {
-        let [own, peer] = [uplink.mac.as_u64(), uplink.peer_mac.as_u64()].map(BigUint::from);
-        let mtu = uplink.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value);
+        // Without it, the kernel's neighbours decide, and no route of the region leads here.
+        let Some(peer_mac) = &uplink.peer_mac else { return };
+        if self.numbers.ports.link_use(*uplink.port) == LinkUse::Down {
+            let entry = self.api.next_hop.entry(vec![exact(number)], PATH_DOWN, vec![]);
+            return self.add_entry(entry, at, format_args!("{what}"));
+        }
+        let [own, peer] = [uplink.mac.as_u64(), peer_mac.as_u64()].map(BigUint::from);
+        let configured = uplink.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value);
+        let mtu = self.numbers.ports.mtu_bytes(*uplink.port).map_or(configured, |mtu| mtu.min(configured));
         let args = vec![BigUint::from(uplink.port.value), own, peer, BigUint::from(mtu)];
-        let entry = self.api.next_hop.entry(vec![exact(number)], 0, args);
+        let entry = self.api.next_hop.entry(vec![exact(number)], FORWARD, args);
         self.add_entry(entry, at, format_args!("{what}"));
     }
 
-    /// Adds the next hops of each group, which repeat its uplinks in turn.
+    /// Adds the next hops of each group, which repeat its uplinks in turn. Those of an uplink whose
+    /// port is down are shared out among the others.
     fn add_groups(&mut self) {
         let (region, at) = (self.region, self.region.file.uplinks.first().map(|uplink| uplink.name.at));
         let named = |name: &String| region.file.uplinks.iter().find(|uplink| *uplink.name.value == **name);
         for (names, group) in self.numbers.groups.clone() {
             let what = format!("uplinks {}", names.join(", "));
             let uplinks: Vec<&Uplink> = names.iter().filter_map(named).collect();
-            for (number, uplink) in
-                (first_next_hop(group)..).zip(uplinks.iter().cycle()).take(group_size(uplinks.len()))
-            {
-                self.add_next_hop(number, uplink, at.unwrap_or_default(), &what);
+            let slots = self.assign_slots(&uplinks);
+            for (number, uplink) in (first_next_hop(group)..).zip(slots) {
+                self.add_next_hop(number, uplinks[uplink], at.unwrap_or_default(), &what);
             }
         }
+    }
+
+    /// Returns, for each next hop of a group, the index of its uplink. An uplink that is up again
+    /// but not for long is used if no other one is left. Without any, all stay where they are with all,
+    /// and their next hops drop packets as `path_down`.
+    fn assign_slots(&self, uplinks: &[&Uplink]) -> Vec<usize> {
+        let (members, size) = (uplinks.len(), group_size(uplinks.len()));
+        let link_use = |member: usize| self.numbers.ports.link_use(*uplinks[member].port);
+        let choices: [&dyn Fn(usize) -> bool; 3] =
+            [&|member| link_use(member) == LinkUse::Up, &|member| link_use(member) != LinkUse::Down, &|_| true];
+        let assigned = choices.iter().map(|is_usable| underlay::assign_slots(members, size, is_usable));
+        let complete = assigned.map(|slots| slots.into_iter().collect::<Option<Vec<usize>>>());
+        complete.flatten().next().unwrap_or_default()
     }
 
     fn add_underlay_route(&mut self, ip: IpAddr, uplinks: &[usize], at: SourcePos, what: &str) {

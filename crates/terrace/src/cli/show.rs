@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use node::admin::client::RequestError;
 use node::admin::protocol::{ControlRequest, ControlResponse, EntriesRequest};
 use node::admin::{ResponseStream, ask};
-use node::status::{CounterCell, EntryRow, LatencyQuantiles, ShownValue};
+use node::status::{CounterCell, EntryRow, LatencyQuantiles, PortState, ShownValue};
 use packet::Counter;
 use std::path::{Path, PathBuf};
 
@@ -288,6 +288,21 @@ fn format_optional(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// Returns the state of a port: why it is down, or its link's state, and how often it was down.
+fn describe_port_state(port: &node::status::PortStatus) -> String {
+    let state = match (&port.fault, port.state) {
+        (Some(fault), _) => fault.clone(),
+        (None, Some(PortState::Missing)) => {
+            format!("missing: there is no interface `{}`; the port is opened when there is one", port.name)
+        }
+        (None, state) => state.unwrap_or_default().name().to_owned(),
+    };
+    match port.changes {
+        0 => state,
+        changes => format!("{state} ({changes} changes, down for {:.1} s)", port.down_seconds),
+    }
+}
+
 /// Converts a node's answer to the tables of its text form.
 fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> {
     Ok(match answer {
@@ -296,7 +311,7 @@ fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> 
             let head = ["PORT", "DEVICE", "IN", "IN BYTES", "OUT", "OUT BYTES", "LOST", "STATE"];
             let row = |port: &node::status::PortStatus| {
                 let lost: u64 = port.drops.iter().map(|drop| drop.count.packets).sum();
-                let state = port.fault.clone().unwrap_or_else(|| "up".to_owned());
+                let state = describe_port_state(port);
                 let mut row = vec![port.number.to_string(), port.name.clone()];
                 row.extend(format_counter(&port.received).into_iter().chain(format_counter(&port.sent)));
                 row.extend([lost.to_string(), state]);

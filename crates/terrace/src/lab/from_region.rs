@@ -49,15 +49,16 @@ fn gateway(region: &ResolvedRegion) -> Result<Gateway, TopologyError> {
             }
         }
     }
-    let uplinks = hosts.into_iter().map(|(index, host)| {
+    let uplinks = hosts.into_iter().filter_map(|(index, host)| {
         let uplink = &file.uplinks[index];
-        Uplink {
+        Some(Uplink {
             port: uplink.port.value,
             mac: convert_mac(uplink.mac.value),
             host,
-            host_mac: convert_mac(uplink.peer_mac.value),
+            // The check demands it of each uplink that a server or a remote names.
+            host_mac: convert_mac(uplink.peer_mac.as_ref()?.value),
             mtu: uplink.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value),
-        }
+        })
     });
     Ok(Gateway {
         mac: convert_mac(file.gateway.mac.value),

@@ -27,7 +27,7 @@ impl Model<'_> {
             return Err(ModelVerdict::Drop("exceeds_mtu"));
         }
 
-        let mut out = [uplink.peer_mac.0, uplink.mac.0].concat();
+        let mut out = [uplink.peer_mac.as_ref().map_or([0; 6], |peer| peer.0), uplink.mac.0].concat();
         self.outer_ip(&mut out, decision.tunnel, parsed.tos.0, ecn, udp_length as u16, hash);
         out.extend((0xc000 | (hash & 0x3fff) as u16).to_be_bytes());
         out.extend(4789u16.to_be_bytes());

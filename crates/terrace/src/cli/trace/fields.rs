@@ -186,7 +186,7 @@ fn find_sender(region: &ResolvedRegion, vni: u32, source: IpAddr, outer_source: 
     let file = &region.file;
     let uplink = |uplinks: &Vec<usize>| {
         let uplink = &file.uplinks[*uplinks.first()?];
-        Some((uplink.port.value, uplink.mac.value, uplink.peer_mac.value))
+        Some((uplink.port.value, uplink.mac.value, uplink.peer_mac.as_ref()?.value))
     };
     let servers = file.servers.iter().map(|server| server.address.value).zip(&region.server_uplinks);
     let remotes = file.remotes.iter().map(|remote| remote.address.value).zip(&region.remote_uplinks);

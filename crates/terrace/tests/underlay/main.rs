@@ -1,0 +1,7 @@
+//! Tests what links, neighbours and routes of the kernel do to the paths of a running gateway, in
+//! network namespaces. Needs root; otherwise each test reports that it was skipped.
+
+mod bench;
+mod frr;
+mod kernel;
+mod links;
