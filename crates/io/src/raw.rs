@@ -4,7 +4,7 @@ use crate::device_drops::DeviceDrops;
 use crate::nic_offload::{tx_drop_reason, undo_offloads};
 use crate::port::now;
 use crate::port_transfer::{PortCountersState, PortTransfer, TransferKind};
-use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, VECTOR};
+use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, SocketOpenError, VECTOR};
 use crate::{Port, PortError, PortFault, Readiness, TxBatch};
 use packet::{Batch, Counter, MAX_LEN, Packet, PortCounters, PortId, PortReason};
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,19 @@ impl RawPort {
     /// Opens the interface of this name in the calling thread's network namespace (see
     /// [`crate::Namespace::run`] for another one).
     pub fn open(interface: &str) -> Result<RawPort, PortError> {
+        RawPort::open_as(interface, PacketSocket::bind)
+    }
+
+    /// Opens an interface as [`RawPort::open`] does, only to send: no packet is received. Packets
+    /// that the device drops are not counted.
+    pub(crate) fn open_to_send(interface: &str) -> Result<RawPort, PortError> {
+        RawPort::open_as(interface, PacketSocket::bind_to_send).map(|port| RawPort { device: None, ..port })
+    }
+
+    fn open_as(
+        interface: &str,
+        bind: impl Fn(&PacketSocket, &str) -> Result<(), SocketOpenError>,
+    ) -> Result<RawPort, PortError> {
         let failed = |step: &'static str, source: io::Error| {
             let interface = interface.to_owned();
             match source.raw_os_error() {
@@ -85,7 +98,7 @@ impl RawPort {
         if hardware_type != libc::ARPHRD_ETHER && hardware_type != libc::ARPHRD_LOOPBACK {
             return Err(PortError::NotEthernet { interface: interface.to_owned(), hardware_type });
         }
-        socket.bind(interface).map_err(|failure| failed(failure.step, failure.source))?;
+        bind(&socket, interface).map_err(|failure| failed(failure.step, failure.source))?;
         let watch = InterfaceWatch::of_socket(socket.as_fd(), interface, socket.index())
             .map_err(|source| failed("watch the link", source))?;
         Ok(RawPort {

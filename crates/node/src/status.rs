@@ -163,6 +163,9 @@ pub struct PortStatus {
     pub drops: Vec<DropRow>,
     /// Why the port is down; `None` while it works.
     pub fault: Option<String>,
+    /// Hook of the kernel's flow cache at the port: `tc`, `xdp` or `xdp, generic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// Packets counted for one reason.

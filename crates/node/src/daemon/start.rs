@@ -67,5 +67,13 @@ pub(super) fn open(setting: &PortSetting, engine: &SharedEngineFactory) -> anyho
     if let Some(note) = opened.note {
         tracing::warn!(port = setting.number, note, "a port runs with reduced performance or features");
     }
+    if let Some(path) = opened.port.path() {
+        tracing::info!(
+            port = setting.number,
+            device = setting.device,
+            hook = path,
+            "the kernel's flow cache is attached"
+        );
+    }
     Ok(opened.port)
 }

@@ -155,6 +155,7 @@ impl Node {
     pub fn port_statuses(&self) -> Vec<PortStatus> {
         let (now, before) = self.current_and_baseline();
         let before = before.sum();
+        let paths = self.plane.paths();
         let one = |(number, port): (u32, PortCounts)| {
             let past = before.ports.get(&number).cloned().unwrap_or_default();
             PortStatus {
@@ -164,6 +165,7 @@ impl Node {
                 sent: port.sent.since(past.sent),
                 drops: drop_rows(&port.drops, &past.drops, |_| "port"),
                 fault: port.fault,
+                path: paths.get(&number).map(|path| (*path).to_owned()),
             }
         };
         now.sum().ports.into_iter().map(one).collect()

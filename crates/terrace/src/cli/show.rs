@@ -289,7 +289,8 @@ fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> 
             let head = ["PORT", "DEVICE", "IN", "IN BYTES", "OUT", "OUT BYTES", "LOST", "STATE"];
             let row = |port: &node::status::PortStatus| {
                 let lost: u64 = port.drops.iter().map(|drop| drop.count.packets).sum();
-                let state = port.fault.clone().unwrap_or_else(|| "up".to_owned());
+                let up = || port.path.as_ref().map_or_else(|| "up".to_owned(), |hook| format!("up ({hook})"));
+                let state = port.fault.clone().unwrap_or_else(up);
                 let mut row = vec![port.number.to_string(), port.name.clone()];
                 row.extend(format_counter(&port.received).into_iter().chain(format_counter(&port.sent)));
                 row.extend([lost.to_string(), state]);
