@@ -109,6 +109,15 @@ impl XdpPlan {
         Ok(OpenedPort { port: opened.port, note: Some(note) })
     }
 
+    /// Returns whether tc is tried first at an interface.
+    fn prefers_tc(&self, interface: &str) -> bool {
+        match self.hook {
+            HookChoice::Xdp => false,
+            HookChoice::Tc => true,
+            HookChoice::Auto => self.mode == XdpMode::Generic || has_unfinished_packets(interface),
+        }
+    }
+
     /// Opens an interface at the configured hook.
     fn open_at_hook(&self, kernel: &XdpProgram, interface: &str, number: u32) -> Result<OpenedPort, PortError> {
         let open = |mode, before: Option<String>| {
@@ -117,7 +126,7 @@ impl XdpPlan {
             let note = (!notes.is_empty()).then(|| notes.join("; "));
             Ok(OpenedPort { port: Box::new(port), note })
         };
-        let tc_first = self.mode == XdpMode::Generic || has_unfinished_packets(interface);
+        let tc_first = self.prefers_tc(interface);
         match self.hook {
             HookChoice::Xdp => open(self.mode, None),
             HookChoice::Tc => open(XdpMode::Tc, None),
@@ -153,6 +162,12 @@ impl EngineFactory for XdpPlan {
 
     fn load(&self, pipeline: &Arc<Pipeline>, settings: &Config) -> Result<Box<dyn EngineControl>, P4RuntimeError> {
         super::load(self, pipeline, settings).map_err(P4RuntimeError::unimplemented)
+    }
+
+    fn can_share_port(&self, device: &str) -> bool {
+        // At tc, several programs can be attached. The newest runs first.
+        let has_tc = || self.kernel().is_ok_and(|kernel| kernel.tc_refusal().is_none());
+        is_interface(device) && self.prefers_tc(device) && has_tc()
     }
 
     fn open_port(&self, device: &str, number: u32) -> Option<Result<OpenedPort, PortError>> {

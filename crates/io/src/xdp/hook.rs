@@ -1,49 +1,18 @@
-//! Interfaces that the flow cache is attached to, and at which hook.
+//! Attaches the flow cache to interfaces.
 
 use super::XdpError;
-use super::kernel::{PORTS, XdpProgram, XdpProgramState, error_chain, map_error, program};
+use super::attached::{AttachedInterface, XdpMode};
+use super::classifier::attach_classifier;
+use super::kernel::{PORTS, XdpProgram, XdpProgramState, map_error, program};
 use super::lost::InterfaceKey;
 use super::maps::XdpExit;
-use super::tc::attach_classifier;
+use super::refusal::error_chain;
 use aya::programs::tc::SchedClassifierLink;
 use aya::programs::xdp::XdpLink;
 use aya::programs::{TcAttachType, XdpFlags};
 
 /// Flag in a value of the map `ports`, beside the port's slot: the program runs after the driver.
 const BEHIND_DRIVER: u32 = 0x100;
-
-/// Hook of the program at an interface.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum XdpMode {
-    /// XDP, in the driver.
-    Native,
-    /// XDP in the stack, after the driver: much slower.
-    Generic,
-    /// tc (tcx), after the driver: forwards super-frames and open checksums as they are.
-    Tc,
-}
-
-impl XdpMode {
-    /// Returns the name that `terrace show ports` prints.
-    pub fn name(self) -> &'static str {
-        match self {
-            XdpMode::Native => "xdp",
-            XdpMode::Generic => "xdp, generic",
-            XdpMode::Tc => "tc",
-        }
-    }
-}
-
-/// A port that the program is attached to.
-pub(super) struct AttachedInterface {
-    /// Port number.
-    pub number: u32,
-    pub name: String,
-    pub interface: InterfaceKey,
-    pub mode: XdpMode,
-    /// Whether its device refuses packets from XDP programs.
-    pub refuses: bool,
-}
 
 /// Attachment of the program, which ends when it is dropped.
 pub(super) enum HookLink {

@@ -1,12 +1,13 @@
 //! [`XdpProgram`]: the eBPF program and its maps, shared by its ports and the owner of its flows.
 
 use super::XdpError;
-use super::hook::AttachedInterface;
+use super::attached::AttachedInterface;
+use super::classifier::{self, TcStats};
 use super::lost::{LossCounter, ProgramIds};
 use super::mapped::MappedArray;
 use super::maps::{MAX_SHAPES, XdpExit, XdpFlow, XdpKey, XdpKeyMask, XdpSettings};
+use super::refusal::error_chain;
 use super::slot_counters::{self, SlotCounters};
-use super::tc::{self, TcStats};
 use aya::maps::{Array, DevMap, HashMap, Map, MapData, XskMap};
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader};
@@ -115,20 +116,6 @@ pub(super) struct XdpProgramState {
 /// per packet.
 pub const REUSE_DELAY: Duration = Duration::from_millis(20);
 
-/// Formats an error with its causes, truncated from the front.
-pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
-    // The kernel's reasons are the last causes.
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    // The end of a long verifier log contains the reason.
-    let from = text.char_indices().rev().nth(1_500).map_or(0, |(at, _)| at);
-    text[from..].to_owned()
-}
-
 pub(super) fn refused(error: impl std::error::Error) -> XdpError {
     XdpError::Refused(error_chain(&error))
 }
@@ -158,7 +145,7 @@ impl XdpProgram {
         for name in ["terrace", "probe", "pass", "sink", "generate"] {
             program(&mut ebpf, name)?.load().map_err(refused)?;
         }
-        let tc = tc::load_classifiers(&mut ebpf);
+        let tc = classifier::load_classifiers(&mut ebpf);
         let mut take = |name: &'static str| {
             ebpf.take_map(name).ok_or_else(|| XdpError::Refused(format!("the program has no map {name}")))
         };

@@ -9,15 +9,17 @@
 //! | item | file |
 //! |---|---|
 //! | the eBPF program at XDP | `bpf/terrace.bpf.c`, `bpf/flow.bpf.h`, compiled by `build.rs` if clang is installed |
-//! | the eBPF program at tc | `bpf/tc.bpf.h`, in the same object; `tc.rs`, `tap.rs` |
+//! | the eBPF program at tc | `bpf/tc.bpf.h`, in the same object; `classifier.rs`, `tc.rs`, `tap.rs` |
 //! | its auxiliary programs: device probe, generator | `other_programs.rs` |
-//! | its maps and attached interfaces | `kernel.rs`, `hook.rs`, `mapped.rs` |
+//! | its maps and attached interfaces | `kernel.rs`, `hook.rs`, `attached.rs`, `mapped.rs` |
 //! | drops of the kernel after the program | `bpf/lost.bpf.c`, `lost.rs` |
 //! | counters of packets that the program handled itself | `slot_counters.rs` |
 //! | layouts of the maps | `maps.rs` |
 //! | AF_XDP sockets | `socket.rs`, `rings.rs` |
 //! | an interface as a port | `port.rs`, `driver.rs` |
 
+mod attached;
+mod classifier;
 mod driver;
 mod hook;
 mod kernel;
@@ -26,7 +28,7 @@ mod mapped;
 pub mod maps;
 mod other_programs;
 mod port;
-mod rights;
+mod refusal;
 mod rings;
 mod slot_counters;
 mod socket;
@@ -34,10 +36,11 @@ mod tap;
 mod tc;
 mod test_run;
 
-pub use hook::XdpMode;
+pub use attached::XdpMode;
+pub use classifier::TcStats;
 pub use kernel::{FlowCounters, PORTS, REUSE_DELAY, XdpProgram, XdpStats};
 pub use port::{XdpPort, refuses};
-pub use tc::{TcStats, has_unfinished_packets};
+pub use tc::has_unfinished_packets;
 pub use test_run::TcRun;
 
 use std::io;

@@ -1,7 +1,8 @@
 //! [`XdpPort`]: an interface with the kernel's flow cache, which receives packets without a flow.
 
+use super::attached::XdpMode;
 use super::driver;
-use super::hook::{HookLink, NewInterface, XdpMode};
+use super::hook::{HookLink, NewInterface};
 use super::kernel::XdpProgram;
 use super::maps::{self, XdpExit};
 use super::slot_counters::SlotCounters;

@@ -4,8 +4,8 @@
 #![allow(unsafe_code)]
 
 use super::XdpError;
+use super::classifier::classifier;
 use super::kernel::XdpProgram;
-use super::tc::classifier;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 

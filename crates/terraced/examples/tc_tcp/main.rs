@@ -35,7 +35,7 @@ struct Samples {
 fn spread(samples: &[f64]) -> (f64, f64, f64) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+    let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
     (at(sorted.len() / 2), at(0), at(sorted.len().saturating_sub(1)))
 }
 
@@ -73,17 +73,19 @@ fn main() -> anyhow::Result<()> {
             world.system.name(),
             text(&samples.gigabits, 2),
             text(&samples.resent, 0),
-            samples.lost.iter().sum::<f64>(),
+            samples.lost.iter().fold(0.0, |sum, lost| sum + lost),
             text(&samples.small, 0),
         );
     }
-    let median = |index: usize, of: fn(&Samples) -> &[f64]| spread(of(&samples[index])).0;
-    let [linux, tc, xdp] = [System::Linux, System::Tc, System::Xdp].map(|system| system as usize);
-    println!(
-        "TCP, tc to Linux: {:.2}; small packets, tc to XDP: {:.2}",
-        median(tc, |of| &of.gigabits) / median(linux, |of| &of.gigabits),
-        median(tc, |of| &of.small) / median(xdp, |of| &of.small)
-    );
+    // By round, because other work on the machine differs between rounds.
+    let ratio = |of: fn(&Samples) -> &[f64], above: System, below: System| {
+        let [above, below] = [above, below].map(|system| of(&samples[system as usize]));
+        let ratios: Vec<f64> = above.iter().zip(below).map(|(above, below)| above / below).collect();
+        let (median, least, most) = spread(&ratios);
+        format!("{median:.2} ({least:.2} to {most:.2})")
+    };
+    println!("TCP, tc to Linux, by round: {}", ratio(|of| &of.gigabits, System::Tc, System::Linux));
+    println!("small packets, tc to XDP, by round: {}", ratio(|of| &of.small, System::Tc, System::Xdp));
     worlds.iter().for_each(World::print_notes);
     Ok(())
 }

@@ -5,7 +5,7 @@ use io::{Namespace, Port, RawPort};
 use node::admin::ask;
 use node::admin::protocol::{ControlRequest, ControlResponse};
 use packet::Packet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testkit::frame::checksum;
@@ -21,10 +21,15 @@ pub enum System {
     Xdp,
     /// The same with offloads.
     XdpOffloads,
+    /// The slow path behind tc: no flow stays in the kernel.
+    TcSlow,
+    /// The slow path behind XDP; the senders have no offloads.
+    XdpSlow,
 }
 
 impl System {
-    pub const ALL: [System; 4] = [System::Linux, System::Tc, System::Xdp, System::XdpOffloads];
+    pub const ALL: [System; 6] =
+        [System::Linux, System::Tc, System::Xdp, System::XdpOffloads, System::TcSlow, System::XdpSlow];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -32,14 +37,24 @@ impl System {
             System::Tc => "tc",
             System::Xdp => "XDP, senders' offloads off",
             System::XdpOffloads => "XDP, offloads as they come",
+            System::TcSlow => "tc, slow path",
+            System::XdpSlow => "XDP, slow path, off",
         }
     }
 
     fn hook(self) -> Option<&'static str> {
         match self {
             System::Linux => None,
-            System::Tc => Some("tc"),
-            System::Xdp | System::XdpOffloads => Some("xdp"),
+            System::Tc | System::TcSlow => Some("tc"),
+            System::Xdp | System::XdpOffloads | System::XdpSlow => Some("xdp"),
+        }
+    }
+
+    /// Returns settings under [cache].
+    fn setting(self) -> &'static str {
+        match self {
+            System::TcSlow | System::XdpSlow => "max_entries = 1\n",
+            _ => "",
         }
     }
 }
@@ -133,11 +148,11 @@ impl World {
             add_end(number, end, &middle)?;
             match system {
                 System::Linux => add_linux(number, &middle)?,
-                System::Xdp => {
-                    inside(end, "ethtool -K up tx off tso off gso off gro on")?;
+                System::Xdp | System::XdpSlow => {
+                    inside(end, "ethtool -K wire tx off tso off gso off gro on")?;
                 }
-                System::XdpOffloads => drop(inside(end, "ethtool -K up gro on")?),
-                System::Tc => {}
+                System::XdpOffloads => drop(inside(end, "ethtool -K wire gro on")?),
+                System::Tc | System::TcSlow => {}
             }
         }
         let folder = tempfile::tempdir()?;
@@ -146,7 +161,9 @@ impl World {
                 inside(&middle, "sysctl -qw net.ipv4.ip_forward=1")?;
                 None
             }
-            Some(hook) => Some(start_gateway(folder.path(), hook, &middle)?),
+            Some(hook) => {
+                Some(start_gateway(folder.path(), &format!("hook = {hook:?}\n{}", system.setting()), &middle)?)
+            }
         };
         let mut server = Command::new("ip");
         server.args(["netns", "exec", &ends[1], "iperf3", "-s"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -162,12 +179,12 @@ impl World {
     pub fn tcp(&self, seconds: u64) -> anyhow::Result<TcpResult> {
         let [sender, _] = &self.ends;
         let counters = || -> anyhow::Result<[u64; 2]> {
-            let text = inside(sender, "nstat -asz TcpRetransSegs TcpExtTCPDSACKRecv")?;
+            let text = inside(sender, "nstat -asz TcpRetransSegs TcpExtTCPDSACKRecvSegs")?;
             let of = |name: &str| {
                 let line = text.lines().find(|line| line.starts_with(name)).with_context(|| format!("no {name}"))?;
                 line.split_whitespace().nth(1).and_then(|value| value.parse().ok()).context("no number")
             };
-            Ok([of("TcpRetransSegs")?, of("TcpExtTCPDSACKRecv")?])
+            Ok([of("TcpRetransSegs")?, of("TcpExtTCPDSACKRecvSegs")?])
         };
         let before = counters()?;
         let command = format!("timeout {} iperf3 -J --connect-timeout 2000 -t {seconds} -c 10.0.2.2", seconds + 5);
@@ -183,9 +200,9 @@ impl World {
         let frames: Vec<Packet> =
             (0..64).map(|flow| Packet::from_bytes(&small_frame(flow))).collect::<Result<_, _>>()?;
         let arrived = || -> anyhow::Result<u64> {
-            Ok(inside(receiver, "cat /sys/class/net/up/statistics/rx_packets")?.trim().parse()?)
+            Ok(inside(receiver, "cat /sys/class/net/wire/statistics/rx_packets")?.trim().parse()?)
         };
-        let mut port = Namespace::open(sender)?.run(|| RawPort::open("up"))??;
+        let mut port = Namespace::open(sender)?.run(|| RawPort::open("wire"))??;
         // The flows' first packets take the slow path.
         port.send_all(&mut frames.iter());
         std::thread::sleep(Duration::from_millis(300));
@@ -204,23 +221,30 @@ impl World {
         let Some((_, socket)) = &self.gateway else { return };
         let Ok(ControlResponse::Version(version)) = ask(socket, &ControlRequest::Version) else { return };
         println!("{}:", self.system.name());
-        version.notes.iter().filter(|note| note.starts_with("xdp:") || note.starts_with("tc:")).for_each(|note| {
+        let notes = version.program.map(|program| program.notes).unwrap_or_default();
+        for note in notes.iter().filter(|note| note.starts_with("xdp:") || note.starts_with("tc:")) {
             println!("  {note}");
-        });
+        }
+        let Ok(ControlResponse::Ports { ports }) = ask(socket, &ControlRequest::Ports) else { return };
+        for port in ports {
+            for drop in port.drops {
+                println!("  {} lost {} packets: {}", port.name, drop.count.packets, drop.reason);
+            }
+        }
     }
 }
 
 /// Adds a kernel with a VXLAN device, and its link to the gateway.
 fn add_end(number: u32, end: &str, middle: &str) -> anyhow::Result<()> {
     ip(&format!(
-        "-n {middle} link add port{number} mtu 1600 address 02:00:00:0{number}:00:01 type veth peer name up mtu 1600 address 02:00:00:0{number}:00:02 netns {end}"
+        "-n {middle} link add port{number} mtu 1600 address 02:00:00:0{number}:00:01 type veth peer name wire mtu 1600 address 02:00:00:0{number}:00:02 netns {end}"
     ))?;
     ip(&format!("-n {middle} link set port{number} up"))?;
     for step in [
-        "link set up up".to_owned(),
-        format!("address add 192.0.2.1{number}/32 dev up"),
-        "route add 192.0.2.1/32 dev up".to_owned(),
-        format!("neighbour add 192.0.2.1 lladdr 02:00:00:0{number}:00:01 dev up"),
+        "link set wire up".to_owned(),
+        format!("address add 192.0.2.1{number}/32 dev wire"),
+        "route add 192.0.2.1/32 dev wire".to_owned(),
+        format!("neighbour add 192.0.2.1 lladdr 02:00:00:0{number}:00:01 dev wire"),
         format!(
             "link add vx mtu 1500 address 02:00:00:10:00:0{number} type vxlan id {number}00 local 192.0.2.1{number} remote 192.0.2.1 dstport 4789 nolearning"
         ),
@@ -253,14 +277,14 @@ fn add_linux(number: u32, middle: &str) -> anyhow::Result<()> {
 }
 
 /// Starts `terraced` with ports in a namespace.
-fn start_gateway(folder: &std::path::Path, hook: &str, netns: &str) -> anyhow::Result<(Process, PathBuf)> {
+fn start_gateway(folder: &Path, cache: &str, netns: &str) -> anyhow::Result<(Process, PathBuf)> {
     let socket = folder.join("control.sock");
     let (region, config) = (folder.join("region.yaml"), folder.join("node.toml"));
     std::fs::write(&region, REGION)?;
     let ports =
         [1, 2].map(|number| format!("[[port]]\nnumber = {number}\ndevice = \"port{number}\"\nnetns = {netns:?}\n"));
     let text = format!(
-        "region = {region:?}\n[p4runtime]\nlisten = []\n[control]\nsocket = {socket:?}\n[log]\nlevel = \"warn\"\n[cache]\nkind = \"xdp\"\nhook = {hook:?}\n{}",
+        "region = {region:?}\n[p4runtime]\nlisten = []\n[control]\nsocket = {socket:?}\n[log]\nlevel = \"warn\"\n[cache]\nkind = \"xdp\"\n{cache}{}",
         ports.concat()
     );
     std::fs::write(&config, text)?;

@@ -1,9 +1,24 @@
-//! Names the capabilities that this process lacks, for errors about eBPF programs.
+//! Texts about refusals of the kernel: an error's causes, and the capabilities that this process
+//! lacks.
 
 /// Capabilities (capabilities(7)) with their bits.
 const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13), ("CAP_BPF", 39)];
 /// Includes CAP_BPF.
 const SYS_ADMIN: u32 = 21;
+
+/// Formats an error with its causes, truncated from the front.
+pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
+    // The kernel's reasons are the last causes.
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    // The end of a long verifier log contains the reason.
+    let from = text.char_indices().rev().nth(1_500).map_or(0, |(at, _)| at);
+    text[from..].to_owned()
+}
 
 /// Returns a sentence about the missing capabilities; empty if none is missing or it is unknown.
 pub(super) fn missing_capabilities() -> String {
@@ -17,11 +32,8 @@ pub(super) fn missing_capabilities() -> String {
 
 fn describe(bits: u64) -> String {
     let has = |bit: u32| bits >> bit & 1 == 1;
-    let missing: Vec<&str> = NEEDED
-        .iter()
-        .filter(|(name, bit)| !has(*bit) && !(*name == "CAP_BPF" && has(SYS_ADMIN)))
-        .map(|(name, _)| *name)
-        .collect();
+    let grants = |name: &str, bit: u32| has(bit) || name == "CAP_BPF" && has(SYS_ADMIN);
+    let missing: Vec<&str> = NEEDED.iter().filter(|(name, bit)| !grants(name, *bit)).map(|(name, _)| *name).collect();
     if missing.is_empty() {
         return String::new();
     }
