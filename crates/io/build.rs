@@ -14,6 +14,8 @@ const LIBRARIES: [&str; 6] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring
 
 /// eBPF objects: the flow cache, and the counter of packets that the kernel drops after it.
 const OBJECTS: [&str; 2] = ["terrace", "lost"];
+/// Parts of the flow cache's object: what its hooks share, and the program at tc.
+const HEADERS: [&str; 2] = ["flow", "tc"];
 
 fn main() {
     println!("cargo:rustc-check-cfg=cfg(has_dpdk)");
@@ -22,6 +24,9 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(has_bpf)");
     for object in OBJECTS {
         println!("cargo:rerun-if-changed=bpf/{object}.bpf.c");
+    }
+    for header in HEADERS {
+        println!("cargo:rerun-if-changed=bpf/{header}.bpf.h");
     }
     for variable in ["TERRACE_WITHOUT_DPDK", "PKG_CONFIG_PATH", "TERRACE_WITHOUT_XDP", "CLANG"] {
         println!("cargo:rerun-if-env-changed={variable}");

@@ -20,14 +20,14 @@ mod xdp;
 
 pub use explain::document;
 pub use plan::CachePlan;
-pub use xdp::XdpPlan;
+pub use xdp::{HookChoice, XdpPlan};
 
 use flowcache::admission::SlowPathBudget;
 use flowcache::pacer::MinSlowPathShare;
 use flowcache::{SegmentCacheConfig, SegmentCacheKind};
 use interp::Config;
 use io::xdp::XdpMode;
-use node::config::{CacheKind, CacheSetting, XdpAttachMode};
+use node::config::{CacheKind, CacheSetting, KernelHook, XdpAttachMode};
 use node::engine::SharedEngineFactory;
 use node::explain::CacheInput;
 use node::explain::offload::{OffloadError, OffloadReport};
@@ -51,7 +51,12 @@ impl CacheWing for CacheEngines {
             XdpAttachMode::Native => XdpMode::Native,
             XdpAttachMode::Generic => XdpMode::Generic,
         };
-        Arc::new(XdpPlan::new(flows).with_cache(plan).with_mode(mode))
+        let hook = match setting.hook {
+            KernelHook::Auto => HookChoice::Auto,
+            KernelHook::Xdp => HookChoice::Xdp,
+            KernelHook::Tc => HookChoice::Tc,
+        };
+        Arc::new(XdpPlan::new(flows).with_cache(plan).with_mode(mode).with_hook(hook))
     }
 
     fn explain_offload(

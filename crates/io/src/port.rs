@@ -91,6 +91,12 @@ pub trait Port: Send {
     /// Returns the counters of the port since it was opened.
     fn counters(&mut self) -> &PortCounters;
 
+    /// Returns the path by which packets pass between the device and this process, if the port has a
+    /// choice: the hook of the kernel's flow cache.
+    fn path(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns why no packets can pass the port at present, if so. Can make system calls: call it
     /// at intervals, not for each batch.
     fn port_fault(&mut self) -> Option<PortFault> {
@@ -129,6 +135,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn tx_offloads(&self) -> TxOffloads {
         (**self).tx_offloads()
+    }
+
+    fn path(&self) -> Option<&'static str> {
+        (**self).path()
     }
 
     fn port_fault(&mut self) -> Option<PortFault> {

@@ -8,7 +8,7 @@ use crate::port_transfer::{PortCountersState, PortTransfer, TransferKind};
 use crate::segment::SegmentPool;
 use crate::segment::headers::{Headers, Transport};
 use crate::spill::{SpillBuffers, VECTOR};
-use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, is_enabled};
+use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, SocketOpenError, is_enabled};
 use crate::{Port, PortError, PortFault, Readiness, TxBatch, TxOffloads};
 use packet::{Batch, Counter, MAX_LEN, MAX_WIRE_LEN, Packet, PortCounters, PortId, PortReason};
 use serde::{Deserialize, Serialize};
@@ -118,6 +118,19 @@ impl RawPort {
     /// Opens the interface of this name in the calling thread's network namespace (see
     /// [`crate::Namespace::run`] for another one).
     pub fn open(interface: &str) -> Result<RawPort, PortError> {
+        RawPort::open_as(interface, PacketSocket::bind)
+    }
+
+    /// Opens an interface as [`RawPort::open`] does, only to send: no packet is received. Packets
+    /// that the device drops are not counted.
+    pub(crate) fn open_to_send(interface: &str) -> Result<RawPort, PortError> {
+        RawPort::open_as(interface, PacketSocket::bind_to_send).map(|port| RawPort { device: None, ..port })
+    }
+
+    fn open_as(
+        interface: &str,
+        bind: impl Fn(&PacketSocket, &str) -> Result<(), SocketOpenError>,
+    ) -> Result<RawPort, PortError> {
         let failed = |step: &'static str, source: io::Error| {
             let interface = interface.to_owned();
             match source.raw_os_error() {
@@ -131,7 +144,7 @@ impl RawPort {
         if hardware_type != libc::ARPHRD_ETHER && hardware_type != libc::ARPHRD_LOOPBACK {
             return Err(PortError::NotEthernet { interface: interface.to_owned(), hardware_type });
         }
-        socket.bind(interface).map_err(|failure| failed(failure.step, failure.source))?;
+        bind(&socket, interface).map_err(|failure| failed(failure.step, failure.source))?;
         let watch = InterfaceWatch::of_socket(socket.as_fd(), interface, socket.index())
             .map_err(|source| failed("watch the link", source))?;
         let gso_tap = GsoTap::open(socket.as_fd(), socket.index() as u32);

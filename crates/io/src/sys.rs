@@ -180,6 +180,15 @@ impl PacketSocket {
     /// carrier has just appeared (the peer of a pair came up), the kernel would silently drop sent
     /// packets until then.
     pub(crate) fn bind(&self, interface: &str) -> Result<(), SocketOpenError> {
+        self.bind_protocol(interface, libc::ETH_P_ALL as u16)
+    }
+
+    /// Binds to the interface as [`PacketSocket::bind`] does, but receives nothing.
+    pub(crate) fn bind_to_send(&self, interface: &str) -> Result<(), SocketOpenError> {
+        self.bind_protocol(interface, 0)
+    }
+
+    fn bind_protocol(&self, interface: &str, protocol: u16) -> Result<(), SocketOpenError> {
         let failed = |step| move |source| SocketOpenError { step, source };
         let on: c_int = 1;
         self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on).map_err(failed("ask for offload information"))?;
@@ -203,7 +212,7 @@ impl PacketSocket {
         // SAFETY: all-zero is a valid value of this plain structure.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_protocol = protocol.to_be();
         address.sll_ifindex = self.index;
         let length = size_of_val(&address) as socklen_t;
         // SAFETY: the pointer and the length describe `address`, which lives across the call.
@@ -390,6 +399,13 @@ impl InterfaceWatch {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the present MTU in bytes; `None` if the interface was removed.
+    pub(crate) fn current_mtu(&self) -> Option<u32> {
+        let mtu = interface_request(&self.fd, &self.name, libc::SIOCGIFMTU).ok()?;
+        // SAFETY: the call succeeded, so it has set this member of the union.
+        u32::try_from(unsafe { mtu.ifr_ifru.ifru_mtu }).ok()
     }
 
     /// Returns the MTU at the time of opening, in bytes.

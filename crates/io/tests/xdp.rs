@@ -25,10 +25,20 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 #[test]
 fn without_flows_all_packets_arrive_unchanged() {
+    arrive_unchanged(XdpMode::Native);
+}
+
+#[test]
+fn without_flows_all_packets_arrive_unchanged_at_tc() {
+    arrive_unchanged(XdpMode::Tc);
+}
+
+fn arrive_unchanged(mode: XdpMode) {
     let Some(lab) = Lab::new(1, 16) else { return };
-    let mut port = lab.port(0);
+    let mut port = lab.port_as(0, mode);
     let mut world = lab.world(0);
-    assert_eq!((port.name(), port.mtu(), port.mode()), ("a0", 1500, XdpMode::Native));
+    assert_eq!((port.name(), port.mtu(), port.mode()), ("a0", 1500, mode));
+    assert_eq!(port.path(), Some(mode.name()));
     assert!(port.notes().is_empty(), "{:?}", port.notes());
     let sizes = [14, 15, 60, 1513, 1514];
     let packets: Vec<Packet> = (0..300).map(|index| frame(sizes[index % 5], 0x88b5, index as u8)).collect();
@@ -57,6 +67,11 @@ fn flows_are_carried_out_behind_the_driver_too() {
     carried_out(XdpMode::Generic);
 }
 
+#[test]
+fn flows_are_carried_out_at_tc_too() {
+    carried_out(XdpMode::Tc);
+}
+
 fn carried_out(mode: XdpMode) {
     let Some(lab) = Lab::new(2, 16) else { return };
     let (mut port, mut other) = (lab.port_as(0, mode), lab.port_as(1, mode));
@@ -72,7 +87,8 @@ fn carried_out(mode: XdpMode) {
     (back.lengths, back.length[0].at, back.length[0].add) = (1, 2, 4);
     lab.kernel.install(3, &back).unwrap();
     // Forwarded if a checksum is correct, shortened by two bytes.
-    let mut on = XdpFlow::new(key(from, 0x2222));
+    // tc can only shorten IP packets.
+    let mut on = XdpFlow::new(key(from, 0x0800));
     (on.forward, on.port, on.grow, on.len) = (1, to, -2, 4);
     on.keep[..4].fill(0xff);
     on.checks = 1;
@@ -83,7 +99,7 @@ fn carried_out(mode: XdpMode) {
     lab.kernel.install(4, &on).unwrap();
     lab.kernel.install(5, &XdpFlow::new(key(from, 0x3333))).unwrap();
 
-    let mut whole = frame(80, 0x2222, 2);
+    let mut whole = frame(80, 0x0800, 2);
     whole.bytes_mut()[14..18].copy_from_slice(&[0x12, 0x34, 0xed, 0xc6]);
     let mut wrong = whole.clone();
     wrong.bytes_mut()[17] = 0xc7;

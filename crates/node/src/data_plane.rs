@@ -126,11 +126,12 @@ struct WorkerPort {
     worker: usize,
     name: String,
     mtu_bytes: usize,
+    path: Option<&'static str>,
 }
 
 impl WorkerPort {
     fn new(worker: usize, port: &dyn Port) -> WorkerPort {
-        WorkerPort { worker, name: port.name().to_owned(), mtu_bytes: port.mtu() }
+        WorkerPort { worker, name: port.name().to_owned(), mtu_bytes: port.mtu(), path: port.path() }
     }
 }
 
@@ -395,6 +396,11 @@ impl DataPlane {
     /// Returns number, name and worker of each port, without the controller's port.
     pub fn ports(&self) -> Vec<(PortId, String, usize)> {
         self.worker_ports.lock().iter().map(|(id, seated)| (*id, seated.name.clone(), seated.worker)).collect()
+    }
+
+    /// Returns the path of each port that has a choice ([`Port::path`]), by number.
+    pub fn paths(&self) -> BTreeMap<u32, &'static str> {
+        self.worker_ports.lock().iter().filter_map(|(id, seated)| Some((id.0, seated.path?))).collect()
     }
 
     /// Returns name and MTU of each port by number, without the controller's port.

@@ -202,6 +202,9 @@ pub struct PortStatus {
     /// Seconds without a link since the process started.
     #[serde(default)]
     pub down_seconds: f64,
+    /// Hook of the kernel's flow cache at the port: `tc`, `xdp` or `xdp, generic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// Packets counted for one reason.

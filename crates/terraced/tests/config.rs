@@ -1,7 +1,7 @@
 //! Tests the engines that `engine`, `[cache]`, `[switch]` and `[tiers]` of a configuration select,
 //! with the wings and without.
 
-use cache_engines::{CachePlan, XdpPlan};
+use cache_engines::{CachePlan, HookChoice, XdpPlan};
 use flowcache::SegmentCacheKind;
 use flowcache::admission::SlowPathBudget;
 use flowcache::pacer::MinSlowPathShare;
@@ -77,6 +77,11 @@ fn the_flow_cache_in_the_kernel() {
     let slow = "[cache]\nkind = \"xdp\"\nslow_path_max_pps = 7\n";
     assert_eq!(flows(slow), XdpPlan::FLOWS);
     assert_eq!(flows(&format!("{slow}max_entries = 77\n")), 77);
+    let hook = |hook: &str| configured_factory::<XdpPlan>(&format!("[cache]\nkind = \"xdp\"\n{hook}")).hook;
+    assert_eq!(hook(""), HookChoice::Auto);
+    assert_eq!(hook("hook = \"xdp\"\n"), HookChoice::Xdp);
+    assert_eq!(hook("hook = \"tc\"\n"), HookChoice::Tc);
+    assert!(mistakes("[cache]\nkind = \"xdp\"\nhook = \"tcx\"\n")[0].contains("unknown variant `tcx`"));
     let found = mistakes("[cache]\nkind = \"xdp\"\nmax_entries = 0\n");
     assert!(found[0].starts_with("(3, 1) `max_entries` of the kernel's cache is 1 to 4194304"), "{found:?}");
 }

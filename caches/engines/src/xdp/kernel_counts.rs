@@ -2,7 +2,7 @@
 //! counters.
 
 use flowcache::rewrite::form::{FlowAction, FlowRewrite};
-use io::xdp::{XdpProgram, XdpStats};
+use io::xdp::{TcStats, XdpMode, XdpProgram, XdpStats};
 use packet::{Counter, EngineCounters, EngineReason, PortId};
 
 /// Counters of the packets that the kernel handled.
@@ -58,6 +58,31 @@ impl KernelCounts {
     }
 }
 
+/// Returns notes about the hook of each port, and about packets that only the tc hook meets.
+fn hook_notes(kernel: &XdpProgram, found: &TcStats) -> Vec<String> {
+    let hooks = kernel.hooks();
+    let mut notes: Vec<String> = hooks
+        .iter()
+        .map(|(number, name, mode)| format!("xdp: port {number}, `{name}`: hook {}", mode.name()))
+        .collect();
+    if !hooks.iter().any(|(_, _, mode)| *mode == XdpMode::Tc) && *found == TcStats::default() {
+        return notes;
+    }
+    notes.push(format!(
+        "tc: {} super-frames of {} segments were forwarded whole; {} were cut, because their headers are unknown, {}, because the flow changes the length of their header; {} packets with an open checksum that the flow changes, and {} with a VLAN tag took the slow path; {} open checksums of tunnel headers were withdrawn; {} packets exceeded the MTU of the output device",
+        found.super_frames,
+        found.segments,
+        found.unknown_super_frames,
+        found.resized_super_frames,
+        found.open_checksums,
+        found.tagged,
+        found.withdrawn_checksums,
+        found.too_long
+    ));
+    notes.extend(kernel.tc_refusal().map(|why| format!("tc: not available: {why}")));
+    notes
+}
+
 /// Returns notes for operators about the kernel's cache.
 pub(super) fn kernel_notes(kernel: &XdpProgram) -> Vec<String> {
     let found = kernel.outcomes();
@@ -78,6 +103,7 @@ pub(super) fn kernel_notes(kernel: &XdpProgram) -> Vec<String> {
             found.device_refused
         ));
     }
+    notes.extend(hook_notes(kernel, &found.tc));
     if found.portless > 0 {
         notes.push(format!("xdp: {} packets were dropped, because their port does not exist any more", found.portless));
     }

@@ -11,7 +11,7 @@ mod form;
 mod kernel_counts;
 mod plan;
 
-pub use plan::XdpPlan;
+pub use plan::{HookChoice, XdpPlan};
 
 use crate::rewrites::{self, LoadedCache};
 use entries::{WriteBatch, WriteError};
@@ -55,6 +55,8 @@ enum NotInstalled {
     Map,
     /// Another program still owns the kernel's maps.
     Busy,
+    /// At the tc hook: its ports are in two network namespaces.
+    Namespace,
 }
 
 impl NotInstalled {
@@ -64,6 +66,7 @@ impl NotInstalled {
             NotInstalled::Deep => "a deciding or changed byte lies more than 128 bytes after a packet's start",
             NotInstalled::Map => "the kernel's maps are full",
             NotInstalled::Busy => "the kernel's maps still belonged to the previous program",
+            NotInstalled::Namespace => "the tc hook reaches no interface of another network namespace",
         }
     }
 }
@@ -118,6 +121,9 @@ impl<R: BackingEngine> XdpEngine<R> {
             FlowAction::Forward { port, .. } => Some(kernel.slot_of_port(*port).ok_or(NotInstalled::Port)?),
             FlowAction::Drop(_) => None,
         };
+        if leaves.is_some_and(|leaves| !kernel.can_forward(from, leaves)) {
+            return Err(NotInstalled::Namespace);
+        }
         if !form::fits_kernel_window(&flow.rewrite) {
             return Err(NotInstalled::Deep);
         }

@@ -1,12 +1,15 @@
 //! [`XdpProgram`]: the eBPF program and its maps, shared by its ports and the owner of its flows.
 
 use super::XdpError;
-use super::lost::{InterfaceKey, LossCounter, ProgramIds};
+use super::attached::AttachedInterface;
+use super::classifier::{self, TcStats};
+use super::lost::{LossCounter, ProgramIds};
 use super::mapped::MappedArray;
-use super::maps::{MAX_SHAPES, XdpFlow, XdpKey, XdpKeyMask, XdpSettings};
+use super::maps::{MAX_SHAPES, XdpExit, XdpFlow, XdpKey, XdpKeyMask, XdpSettings};
+use super::refusal::error_chain;
 use super::slot_counters::{self, SlotCounters};
 use aya::maps::{Array, DevMap, HashMap, Map, MapData, XskMap};
-use aya::programs::{Xdp, XdpFlags, xdp::XdpLink};
+use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader};
 use packet::Counter;
 use parking_lot::{Mutex, MutexGuard};
@@ -19,10 +22,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub const PORTS: u32 = 256;
 /// Maximum number of queues per port.
 pub(super) const QUEUES: u32 = 64;
-/// Number of outcome counters, listed in `bpf/terrace.bpf.c`.
-const OUTCOMES: usize = 11;
-/// Flag in a value of the map `ports`, beside the port's slot: the program runs after the driver.
-const BEHIND_DRIVER: u32 = 0x100;
+/// Number of outcome counters, listed in `bpf/flow.bpf.h`.
+const OUTCOMES: usize = 19;
 
 #[cfg(has_bpf)]
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/terrace.bpf.o"));
@@ -64,6 +65,8 @@ pub struct XdpStats {
     pub portless: u64,
     /// Dropped, because the packet could not be written: a fault of the program.
     pub broken: u64,
+    /// Outcomes that only the tc hook has.
+    pub tc: TcStats,
 }
 
 /// The kernel's flow cache. Clones share it.
@@ -83,10 +86,11 @@ pub(super) struct XdpProgramState {
     shapes: Array<MapData, XdpKeyMask>,
     keys: HashMap<MapData, XdpKey, u32>,
     flows: Array<MapData, XdpFlow>,
-    ports: HashMap<MapData, u32, u32>,
-    devices: DevMap<MapData>,
-    sockets: XskMap<MapData>,
-    refusing: Array<MapData, u32>,
+    pub ports: HashMap<MapData, u32, u32>,
+    pub devices: DevMap<MapData>,
+    pub exits: Array<MapData, XdpExit>,
+    pub sockets: XskMap<MapData>,
+    pub refusing: Array<MapData, u32>,
     pub generators: Array<MapData, [u32; 2]>,
     pub frames: Array<MapData, [u8; super::maps::WINDOW]>,
     tallies: MappedArray,
@@ -94,45 +98,23 @@ pub(super) struct XdpProgramState {
     passages: MappedArray,
     /// Counter of packets that the kernel drops after the program, or why it is missing.
     pub losses: Result<LossCounter, String>,
+    /// Why the programs of the tc hook cannot be loaded.
+    pub tc: Result<(), String>,
     flow_capacity: u32,
     processors: u32,
     /// Counters of each flow slot at the time of its installation.
     counters_at_install: Vec<FlowCounters>,
     /// Attached ports by slot.
-    attached: BTreeMap<u32, AttachedInterface>,
+    pub attached: BTreeMap<u32, AttachedInterface>,
     /// Owner of the flows.
     owner: Option<u64>,
     /// No new owner before this time, because packets may still use flows of the previous owner.
     unclaimable_until: Option<Instant>,
 }
 
-/// A port that the program is attached to.
-struct AttachedInterface {
-    /// Port number.
-    number: u32,
-    name: String,
-    interface: InterfaceKey,
-    /// Whether its device refuses packets from XDP programs.
-    refuses: bool,
-}
-
 /// Time after which no packet uses a removed flow any more: the program runs for some microseconds
 /// per packet.
 pub const REUSE_DELAY: Duration = Duration::from_millis(20);
-
-/// Formats an error with its causes, truncated from the front.
-pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
-    // The kernel's reasons are the last causes.
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    // The end of a long verifier log contains the reason.
-    let from = text.char_indices().rev().nth(1_500).map_or(0, |(at, _)| at);
-    text[from..].to_owned()
-}
 
 pub(super) fn refused(error: impl std::error::Error) -> XdpError {
     XdpError::Refused(error_chain(&error))
@@ -163,6 +145,7 @@ impl XdpProgram {
         for name in ["terrace", "probe", "pass", "sink", "generate"] {
             program(&mut ebpf, name)?.load().map_err(refused)?;
         }
+        let tc = classifier::load_classifiers(&mut ebpf);
         let mut take = |name: &'static str| {
             ebpf.take_map(name).ok_or_else(|| XdpError::Refused(format!("the program has no map {name}")))
         };
@@ -178,6 +161,7 @@ impl XdpProgram {
         let mut settings = Array::try_from(take("settings")?).map_err(refused)?;
         settings.set(0, XdpSettings { shapes: 0, processors }, 0).map_err(map_error)?;
         let (devices, sockets) = (take("devices")?, take("sockets")?);
+        let exits = Array::try_from(take("exits")?).map_err(refused)?;
         let refusing = Array::try_from(take("refusing")?).map_err(refused)?;
         let generators = Array::try_from(take("generators")?).map_err(refused)?;
         let (frames, ports) = (take("frames")?, take("ports")?);
@@ -191,6 +175,8 @@ impl XdpProgram {
             devices: DevMap::try_from(devices).map_err(refused)?,
             sockets: XskMap::try_from(sockets).map_err(refused)?,
             frames: Array::try_from(frames).map_err(refused)?,
+            exits,
+            tc,
             generators,
             refusing,
             settings,
@@ -216,11 +202,6 @@ impl XdpProgram {
     /// Returns the maximum number of flows.
     pub fn flow_capacity(&self) -> u32 {
         self.inner().flow_capacity
-    }
-
-    /// Returns the slot of the port of this number, if the program is attached to it.
-    pub fn slot_of_port(&self, number: u32) -> Option<u32> {
-        self.inner().attached.iter().find(|(_, attached)| attached.number == number).map(|(slot, _)| *slot)
     }
 
     /// Claims the flows for an owner. Returns whether it owns them: it did before, or they had no
@@ -306,7 +287,25 @@ impl XdpProgram {
             device_refused,
             portless,
             broken,
+            super_frames,
+            segments,
+            tagged,
+            unknown_super_frames,
+            resized_super_frames,
+            open_checksums,
+            withdrawn_checksums,
+            too_long,
         ] = all;
+        let tc = TcStats {
+            super_frames,
+            segments,
+            tagged,
+            unknown_super_frames,
+            resized_super_frames,
+            open_checksums,
+            withdrawn_checksums,
+            too_long,
+        };
         XdpStats {
             sent,
             redirected,
@@ -319,20 +318,13 @@ impl XdpProgram {
             device_refused,
             portless,
             broken,
+            tc,
         }
     }
 
     /// Returns why packets that the kernel drops after the program are not counted, if so.
     pub fn uncounted_reason(&self) -> Option<String> {
         self.inner().losses.as_ref().err().cloned()
-    }
-
-    /// Returns number and name of the ports whose devices refuse packets from XDP programs. Packets
-    /// of flows to these ports are passed to the process.
-    pub fn refusing_ports(&self) -> Vec<(u32, String)> {
-        let inner = self.inner();
-        let refusing = inner.attached.values().filter(|attached| attached.refuses);
-        refusing.map(|attached| (attached.number, attached.name.clone())).collect()
     }
 
     /// Returns the counters of a port slot, summed over all its ports.
@@ -342,60 +334,9 @@ impl XdpProgram {
         SlotCounters::read(&inner.passages, PORTS, inner.processors, slot, lost)
     }
 
-    /// Sets whether packets of flows to a port slot are passed to the process.
-    pub(super) fn set_refusing(&self, slot: u32, refuses: bool) {
-        let mut inner = self.inner();
-        // Does not fail, because the slot is in range.
-        let _ = inner.refusing.set(slot, u32::from(refuses), 0);
-        if let Some(attached) = inner.attached.get_mut(&slot) {
-            attached.refuses = refuses;
-        }
-    }
-
     /// Returns the number of installed keys.
     pub fn installed_keys(&self) -> usize {
         self.inner().keys.keys().flatten().count()
-    }
-
-    pub(super) fn attach(
-        &self,
-        name: &str,
-        interface: u32,
-        number: u32,
-        native: bool,
-    ) -> Result<(u32, XdpLink), XdpError> {
-        let mut inner = self.inner();
-        let failed = |why: String| XdpError::Attach { interface: name.to_owned(), why };
-        if let Some(other) = inner.attached.values().find(|attached| attached.interface.index == interface) {
-            return Err(failed(format!(
-                "the port `{}` has an interface of the same number ({interface}), and the program identifies ports by this number",
-                other.name
-            )));
-        }
-        let slot = (0..PORTS).find(|slot| !inner.attached.contains_key(slot)).ok_or(XdpError::TooManyPorts)?;
-        inner.ports.insert(interface, slot | if native { 0 } else { BEHIND_DRIVER }, 0).map_err(map_error)?;
-        inner.devices.set(slot, interface, None, 0).map_err(map_error)?;
-        inner.refusing.set(slot, 0, 0).map_err(map_error)?;
-        let here = InterfaceKey::here(interface);
-        if let Ok(losses) = &mut inner.losses {
-            losses.watch(here, slot).map_err(XdpError::Map)?;
-        }
-        let flags = if native { XdpFlags::DRV_MODE } else { XdpFlags::SKB_MODE };
-        let xdp = program(&mut inner.ebpf, "terrace")?;
-        let link = xdp.attach_to_if_index(interface, flags).and_then(|id| xdp.take_link(id));
-        let attached = AttachedInterface { number, name: name.to_owned(), interface: here, refuses: false };
-        inner.attached.insert(slot, attached);
-        match link {
-            Ok(link) => Ok((slot, link)),
-            Err(error) => {
-                inner.detach(slot);
-                Err(failed(error_chain(&error)))
-            }
-        }
-    }
-
-    pub(super) fn detach(&self, slot: u32) {
-        self.inner().detach(slot);
     }
 
     pub(super) fn add_socket(&self, slot: u32, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
@@ -429,17 +370,6 @@ impl XdpProgramState {
             tally.last = tally.last.max(self.tallies.get(at + 2));
         }
         tally
-    }
-
-    fn detach(&mut self, slot: u32) {
-        let Some(attached) = self.attached.remove(&slot) else { return };
-        let _ = self.ports.remove(&attached.interface.index);
-        if let Ok(losses) = &mut self.losses {
-            losses.unwatch(attached.interface);
-        }
-        // Without a device, packets of remaining flows are dropped and counted. Closing a socket
-        // removes it from its map.
-        let _ = self.devices.set(slot, 0, None, 0);
     }
 }
 

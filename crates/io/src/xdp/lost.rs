@@ -75,7 +75,7 @@ impl LostPackets {
 
 fn tracepoint_program<'e>(ebpf: &'e mut Ebpf, function: &str) -> Result<&'e mut BtfTracePoint, String> {
     let program = ebpf.program_mut(function).ok_or_else(|| format!("the object has no {function}"))?;
-    program.try_into().map_err(|error: aya::programs::ProgramError| super::kernel::error_chain(&error))
+    program.try_into().map_err(|error: aya::programs::ProgramError| super::refusal::error_chain(&error))
 }
 
 /// Identifies an interface in the eBPF programs.
@@ -114,7 +114,7 @@ impl LossCounter {
     /// The kernel has no such tracepoints, lacks type information (CONFIG_DEBUG_INFO_BTF), or
     /// refuses the programs.
     pub fn attach(mine: ProgramIds, ports: u32) -> Result<LossCounter, String> {
-        let why = |error: &dyn std::error::Error| super::kernel::error_chain(error);
+        let why = |error: &dyn std::error::Error| super::refusal::error_chain(error);
         let btf = Btf::from_sys_fs().map_err(|error| why(&error))?;
         let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(|error| why(&error))?;
         let none = |what: &str| format!("the object has no {what}");
@@ -142,7 +142,7 @@ impl LossCounter {
 
     /// Starts to count an interface's drops for the port in a slot.
     pub fn watch(&mut self, interface: InterfaceKey, slot: u32) -> Result<(), String> {
-        self.watched.insert(interface, slot, 0).map_err(|error| super::kernel::error_chain(&error))
+        self.watched.insert(interface, slot, 0).map_err(|error| super::refusal::error_chain(&error))
     }
 
     /// Stops counting an interface's drops.

@@ -1,4 +1,4 @@
-//! Layouts of the eBPF maps, identical to `bpf/terrace.bpf.c`, which documents their meaning
+//! Layouts of the eBPF maps, identical to `bpf/flow.bpf.h`, which documents their meaning
 //! together with flowcache's `rewrite`. Words of packets are in network order.
 #![allow(unsafe_code)]
 
@@ -186,6 +186,22 @@ pub(super) struct XdpSettings {
     pub processors: u32,
 }
 
+/// Interfaces of a port at the tc hook.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct XdpExit {
+    /// Index of its device; 0 if it was removed.
+    pub device: u32,
+    /// Index of the TAP for packets without a flow; 0 without tc.
+    pub misses: u32,
+    /// MTU of the device in bytes.
+    pub mtu: u32,
+    /// Padding.
+    pub unused: u32,
+}
+
+// SAFETY: any bytes are a value, and there is no padding (see the test below).
+unsafe impl aya::Pod for XdpExit {}
 // SAFETY: any bytes are a value, and there is no padding (see the test below).
 unsafe impl aya::Pod for super::lost::InterfaceKey {}
 // SAFETY: any bytes are a value, and there is no padding (see the test below).
@@ -208,6 +224,7 @@ mod tests {
     fn nothing_is_between_the_fields() {
         assert_eq!(size_of::<XdpKeyMask>(), 128 + 32 + 12 + 4);
         assert_eq!(size_of::<XdpKey>(), 136);
+        assert_eq!(size_of::<XdpExit>(), 16);
         assert_eq!(
             (size_of::<XdpChecksumSum>(), size_of::<XdpChecksumCheck>(), size_of::<XdpChecksumWrite>()),
             (64, 72, 72)

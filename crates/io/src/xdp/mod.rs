@@ -8,29 +8,40 @@
 //!
 //! | item | file |
 //! |---|---|
-//! | the eBPF program | `bpf/terrace.bpf.c`, compiled by `build.rs` if clang is installed |
+//! | the eBPF program at XDP | `bpf/terrace.bpf.c`, `bpf/flow.bpf.h`, compiled by `build.rs` if clang is installed |
+//! | the eBPF program at tc | `bpf/tc.bpf.h`, in the same object; `classifier.rs`, `tc.rs`, `tap.rs` |
 //! | its auxiliary programs: device probe, generator | `other_programs.rs` |
-//! | its maps and attached interfaces | `kernel.rs`, `mapped.rs` |
+//! | its maps and attached interfaces | `kernel.rs`, `hook.rs`, `attached.rs`, `mapped.rs` |
 //! | drops of the kernel after the program | `bpf/lost.bpf.c`, `lost.rs` |
 //! | counters of packets that the program handled itself | `slot_counters.rs` |
 //! | layouts of the maps | `maps.rs` |
 //! | AF_XDP sockets | `socket.rs`, `rings.rs` |
 //! | an interface as a port | `port.rs`, `driver.rs` |
 
+mod attached;
+mod classifier;
 mod driver;
+mod hook;
 mod kernel;
 mod lost;
 mod mapped;
 pub mod maps;
 mod other_programs;
 mod port;
+mod refusal;
 mod rings;
 mod slot_counters;
 mod socket;
+mod tap;
+mod tc;
 mod test_run;
 
+pub use attached::XdpMode;
+pub use classifier::TcStats;
 pub use kernel::{FlowCounters, PORTS, REUSE_DELAY, XdpProgram, XdpStats};
-pub use port::{XdpMode, XdpPort, refuses};
+pub use port::{XdpPort, refuses};
+pub use tc::has_unfinished_packets;
+pub use test_run::TcRun;
 
 use std::io;
 use thiserror::Error;
@@ -57,6 +68,14 @@ pub enum XdpError {
         "the XDP program cannot be attached to `{interface}`: {why}; `ip link` shows whether another one is, and its MTU must be 3,498 at most"
     )]
     Attach {
+        /// The interface.
+        interface: String,
+        /// The system's reason.
+        why: String,
+    },
+    /// The tc program cannot run on the interface.
+    #[error("the tc hook is not available on `{interface}`: {why}")]
+    TcUnavailable {
         /// The interface.
         interface: String,
         /// The system's reason.

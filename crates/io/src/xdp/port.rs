@@ -1,16 +1,18 @@
 //! [`XdpPort`]: an interface with the kernel's flow cache, which receives packets without a flow.
 
+use super::attached::XdpMode;
 use super::driver;
+use super::hook::{HookLink, NewInterface};
 use super::kernel::XdpProgram;
-use super::maps;
+use super::maps::{self, XdpExit};
 use super::slot_counters::SlotCounters;
 use super::socket::XdpSocket;
+use super::tc::TcPath;
 use crate::nic_offload::tx_drop_reason;
 use crate::port::now;
 use crate::sys::InterfaceWatch;
 use crate::{Port, PortError, PortFault, RawPort, Readiness, TxBatch, TxOffloads};
-use aya::programs::xdp::XdpLink;
-use packet::{Batch, PortCounters, PortId, PortReason};
+use packet::{Batch, MAX_LEN, PortCounters, PortId, PortReason};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -23,15 +25,6 @@ const LINK_HEADERS: usize = 14 + 4;
 /// Interval of probes of a device that refuses packets from XDP programs.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Attach mode of the program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum XdpMode {
-    /// In the driver.
-    Native,
-    /// In the stack, after the driver: much slower.
-    Generic,
-}
-
 /// Receiver of packets without a flow.
 enum MissPath {
     /// A socket for each queue.
@@ -39,6 +32,8 @@ enum MissPath {
     /// A raw socket, because the kernel has no AF_XDP for the interface. The program passes these
     /// packets to the stack.
     Raw(Box<RawPort>),
+    /// The TAP of the tc hook.
+    Tc(Box<TcPath>),
 }
 
 /// An interface with the kernel's flow cache. Dropping it detaches the program.
@@ -59,8 +54,10 @@ pub struct XdpPort {
     /// Counters of the slot when the port was opened.
     before: SlotCounters,
     reach: DeviceReach,
+    /// State of the interface, as the program at tc knows it.
+    exit: XdpExit,
     // Declared before `place`, so that the program is detached before the slot is freed.
-    _link: XdpLink,
+    _link: HookLink,
     place: PortSlot,
 }
 
@@ -86,9 +83,67 @@ struct DeviceReach {
     asked: Instant,
 }
 
+/// Parts of a port that depend on its hook.
+struct OpenedParts {
+    mode: XdpMode,
+    miss_path: MissPath,
+    mtu: usize,
+    link: HookLink,
+    place: PortSlot,
+}
+
+/// Attaches the program at tc to an interface of this index, as the port of this number.
+fn open_at_tc(kernel: &XdpProgram, name: &str, (index, number): (u32, u32)) -> Result<OpenedParts, PortError> {
+    let path = TcPath::open(kernel, name)?;
+    let (mode, mtu) = (XdpMode::Tc, path.sender.mtu());
+    let new = NewInterface { name, index, mtu: mtu as u32, number, mode, misses: path.tap.index() };
+    let (place, link) = kernel.attach(new).map_err(PortError::Xdp)?;
+    let place = PortSlot { kernel: kernel.clone(), place, interface: index };
+    Ok(OpenedParts { mode, miss_path: MissPath::Tc(Box::new(path)), mtu, link, place })
+}
+
+/// Attaches the program at XDP to an interface of this index, as the port of this number.
+fn open_at_xdp(
+    kernel: &XdpProgram,
+    name: &str,
+    (index, number): (u32, u32),
+    wanted: XdpMode,
+    notes: &mut Vec<String>,
+) -> Result<OpenedParts, PortError> {
+    // Also checks that the interface is Ethernet, and receives misses if there is no AF_XDP.
+    let raw = RawPort::open(name)?;
+    let mtu = raw.mtu();
+    let attach = |mode| kernel.attach(NewInterface { name, index, mtu: mtu as u32, number, mode, misses: 0 });
+    let (mode, (place, link)) = match attach(wanted) {
+        Ok(attached) => (wanted, attached),
+        Err(why) if wanted == XdpMode::Generic => return Err(PortError::Xdp(why)),
+        Err(why) => {
+            let attached = attach(XdpMode::Generic).map_err(PortError::Xdp)?;
+            notes.push(format!("`{name}`: XDP in generic mode, which is slower: {why}"));
+            (XdpMode::Generic, attached)
+        }
+    };
+    let place = PortSlot { kernel: kernel.clone(), place, interface: index };
+    let chunk = if mtu + LINK_HEADERS <= SMALL_CHUNK_FRAME { 2048 } else { 4096 };
+    let open = |queue: u32| -> Result<XdpSocket, String> {
+        let socket =
+            XdpSocket::open(index, queue, chunk, mode == XdpMode::Native).map_err(|error| error.to_string())?;
+        kernel.add_socket(place.place, queue, socket.as_fd()).map_err(|error| error.to_string())?;
+        Ok(socket)
+    };
+    let (miss_path, mtu) = match (0..driver::queue_count(name)).map(open).collect::<Result<Vec<XdpSocket>, String>>() {
+        Ok(sockets) => (MissPath::Sockets(sockets), mtu.min(chunk - LINK_HEADERS)),
+        Err(why) => {
+            notes.push(format!("`{name}`: packets without a flow arrive by a raw socket, because AF_XDP fails: {why}"));
+            (MissPath::Raw(Box::new(raw)), mtu)
+        }
+    };
+    Ok(OpenedParts { mode, miss_path, mtu, link, place })
+}
+
 impl XdpPort {
-    /// Attaches the kernel's flow cache to an interface of the calling thread's network namespace,
-    /// as the port of this number. Attaches in the driver if possible, otherwise after it, with a
+    /// Attaches the kernel's flow cache at XDP to an interface of the calling thread's network
+    /// namespace, as the port of this number. Attaches in the driver if possible, otherwise after it, with a
     /// note in [`XdpPort::notes`].
     ///
     /// # Errors
@@ -98,49 +153,21 @@ impl XdpPort {
     }
 
     /// Opens a port as [`XdpPort::open`] does, in a given mode. [`XdpMode::Generic`] is for veth
-    /// interfaces whose peers refuse packets from XDP programs.
+    /// interfaces whose peers refuse packets from XDP programs. There is no other mode instead of
+    /// [`XdpMode::Tc`]: the error says why it is not available.
     ///
     /// # Errors
     /// The same as for [`XdpPort::open`].
     pub fn open_as(kernel: &XdpProgram, interface: &str, number: u32, wanted: XdpMode) -> Result<XdpPort, PortError> {
         let index = driver::index_of(interface).map_err(PortError::Xdp)?;
         let watch = InterfaceWatch::open(interface)?;
-        // Also checks that the interface is Ethernet, and receives misses if there is no AF_XDP.
-        let raw = RawPort::open(interface)?;
-        let mtu = raw.mtu();
         let mut notes = Vec::new();
-        let (mode, (place, link)) = match kernel.attach(interface, index, number, wanted == XdpMode::Native) {
-            Ok(attached) => (wanted, attached),
-            Err(why) if wanted == XdpMode::Generic => return Err(PortError::Xdp(why)),
-            Err(why) => {
-                let attached = kernel.attach(interface, index, number, false).map_err(PortError::Xdp)?;
-                notes.push(format!("`{interface}`: XDP in generic mode, which is slower: {why}"));
-                (XdpMode::Generic, attached)
-            }
+        let parts = match wanted {
+            XdpMode::Tc => open_at_tc(kernel, interface, (index, number))?,
+            mode => open_at_xdp(kernel, interface, (index, number), mode, &mut notes)?,
         };
-        let before = kernel.slot_counters(place);
-        let place = PortSlot { kernel: kernel.clone(), place, interface: index };
-        let chunk = if mtu + LINK_HEADERS <= SMALL_CHUNK_FRAME { 2048 } else { 4096 };
-        let open = |queue: u32| -> Result<XdpSocket, String> {
-            let socket =
-                XdpSocket::open(index, queue, chunk, mode == XdpMode::Native).map_err(|error| error.to_string())?;
-            kernel.add_socket(place.place, queue, socket.as_fd()).map_err(|error| error.to_string())?;
-            Ok(socket)
-        };
-        let miss_path = match (0..driver::queue_count(interface)).map(open).collect::<Result<Vec<XdpSocket>, String>>()
-        {
-            Ok(sockets) => MissPath::Sockets(sockets),
-            Err(why) => {
-                notes.push(format!(
-                    "`{interface}`: packets without a flow arrive by a raw socket, because AF_XDP fails: {why}"
-                ));
-                MissPath::Raw(Box::new(raw))
-            }
-        };
-        let mtu = match &miss_path {
-            MissPath::Sockets(_) => mtu.min(chunk - LINK_HEADERS),
-            MissPath::Raw(_) => mtu,
-        };
+        let OpenedParts { mode, miss_path, mtu, link, place } = parts;
+        let before = kernel.slot_counters(place.place);
         let (name, own, counters) = (interface.to_owned(), PortCounters::default(), PortCounters::default());
         let reach = DeviceReach { refuses: false, refused: 0, asked: Instant::now() };
         let mut port = XdpPort {
@@ -155,6 +182,7 @@ impl XdpPort {
             cannot_transmit: false,
             before,
             reach,
+            exit: XdpExit::default(),
             _link: link,
             place,
         };
@@ -173,6 +201,17 @@ impl XdpPort {
         self.reach.asked = Instant::now();
         if let Some(takes) = self.place.kernel.probe(self.place.place) {
             self.set_refuses(!takes);
+        }
+    }
+
+    /// Tells the program at tc the present MTU, or that the interface was removed.
+    fn follow_interface(&mut self) {
+        let misses = if let MissPath::Tc(path) = &self.miss_path { path.tap.index() } else { 0 };
+        let present = self.watch.is_up().and_then(|_| self.watch.current_mtu());
+        let exit = present.map(|mtu| XdpExit { device: self.place.interface, misses, mtu, unused: 0 });
+        let exit = exit.unwrap_or(XdpExit { misses, ..XdpExit::default() });
+        if std::mem::replace(&mut self.exit, exit) != exit {
+            self.place.kernel.set_exit(self.place.place, exit);
         }
     }
 
@@ -213,11 +252,19 @@ impl Port for XdpPort {
     }
 
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
+        let (before, time) = (batch.len(), now());
         let sockets = match &mut self.miss_path {
             MissPath::Raw(raw) => return raw.receive(id, batch),
+            MissPath::Tc(path) => {
+                let limits = (batch.remaining_capacity().min(VECTOR), (self.mtu + LINK_HEADERS).min(MAX_LEN));
+                path.tap.receive(id, batch, limits, |len, received| match received {
+                    true => self.own.received.count_packet(len),
+                    false => self.own.drops.count_drop(PortReason::RxOversize, len),
+                });
+                return Ok(batch.len() - before);
+            }
             MissPath::Sockets(sockets) => sockets,
         };
-        let (before, time) = (batch.len(), now());
         for socket in sockets {
             let room = batch.remaining_capacity().min(VECTOR);
             socket.receive(room, |bytes| match bytes.map(|bytes| (bytes.len(), batch.push_bytes(bytes, id, time))) {
@@ -239,6 +286,7 @@ impl Port for XdpPort {
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let sockets = match &mut self.miss_path {
             MissPath::Raw(raw) => return raw.send(packets),
+            MissPath::Tc(path) => return path.sender.send(packets),
             MissPath::Sockets(sockets) => sockets,
         };
         let Some(socket) = sockets.first_mut() else { return 0 };
@@ -263,9 +311,14 @@ impl Port for XdpPort {
         sent - (lost as usize).min(sent)
     }
 
+    fn path(&self) -> Option<&'static str> {
+        Some(self.mode.name())
+    }
+
     fn readiness(&self) -> Readiness<'_> {
         match &self.miss_path {
             MissPath::Raw(raw) => raw.readiness(),
+            MissPath::Tc(path) => Readiness::Wait(path.tap.as_fd()),
             MissPath::Sockets(sockets) => match &sockets[..] {
                 [only] => Readiness::Wait(only.as_fd()),
                 _ => Readiness::Poll,
@@ -283,6 +336,14 @@ impl Port for XdpPort {
                 self.counters.clone_from(raw.counters());
                 false
             }
+            MissPath::Tc(path) => {
+                self.own.drops.count_drops(PortReason::RxQueueFull, path.tap.take_lost());
+                self.counters.clone_from(&self.own);
+                let sender = path.sender.counters();
+                self.counters.sent += sender.sent;
+                self.counters.drops += &sender.drops;
+                true
+            }
             MissPath::Sockets(sockets) => {
                 self.counters.clone_from(&self.own);
                 let lost: u64 = sockets.iter_mut().map(XdpSocket::lost).sum();
@@ -294,6 +355,9 @@ impl Port for XdpPort {
             }
         };
         passage.add_to(&mut self.counters, has_sockets);
+        if let MissPath::Tc(path) = &mut self.miss_path {
+            path.count_device_drops(&mut self.counters, self.watch.is_up() == Some(true));
+        }
         let refused = self.counters.drops.get(PortReason::TxXdpRefused).packets;
         if std::mem::replace(&mut self.reach.refused, refused) < refused && !self.reach.refuses {
             self.reach.asked = Instant::now();
@@ -310,6 +374,7 @@ impl Port for XdpPort {
             Some(true) => None,
         };
         self.cannot_transmit = fault.is_some();
+        self.follow_interface();
         if fault.is_none() && self.reach.refuses && self.reach.asked.elapsed() >= PROBE {
             self.probe_device();
         }

@@ -4,7 +4,7 @@ use super::lost::LostPackets;
 use super::mapped::MappedArray;
 use packet::{Counter, PortCounters, PortReason};
 
-/// Words of a `struct passage` of `bpf/terrace.bpf.c`.
+/// Words of a `struct passage` of `bpf/flow.bpf.h`.
 pub(super) const WORDS: usize = 8;
 
 /// Counters of a port slot, which can include those of its earlier ports.
@@ -16,6 +16,8 @@ pub(super) struct SlotCounters {
     pub sent: Counter,
     /// Packets for this process on a queue without a socket.
     pub no_socket: Counter,
+    /// Packets for the port that were dropped at the tc hook, because they are longer than the MTU.
+    pub too_long: Counter,
     /// Packets of `sent`, and packets for sockets, that were dropped.
     pub lost: LostPackets,
 }
@@ -29,7 +31,7 @@ impl SlotCounters {
             sum.iter_mut().zip(at..).for_each(|(sum, at)| *sum = sum.wrapping_add(words.get(at)));
         }
         let counter = |at: usize| Counter { packets: sum[at], bytes: sum[at + 1] };
-        SlotCounters { received: counter(0), sent: counter(2), no_socket: counter(4), lost }
+        SlotCounters { received: counter(0), sent: counter(2), no_socket: counter(4), too_long: counter(6), lost }
     }
 
     /// Returns the difference to `earlier`.
@@ -38,6 +40,7 @@ impl SlotCounters {
             received: self.received.since(earlier.received),
             sent: self.sent.since(earlier.sent),
             no_socket: self.no_socket.since(earlier.no_socket),
+            too_long: self.too_long.since(earlier.too_long),
             lost: self.lost.since(&earlier.lost),
         }
     }
@@ -47,6 +50,7 @@ impl SlotCounters {
     pub fn add_to(&self, counters: &mut PortCounters, has_sockets: bool) {
         counters.received += self.received;
         counters.sent += self.sent;
+        counters.drops.add_counter(PortReason::TxMtu, self.too_long);
         for (reason, packets) in self.lost.tx_drops() {
             counters.move_sent_to_drops(reason, packets);
         }

@@ -6,9 +6,9 @@ mod model;
 mod tiers;
 
 pub use model::{
-    CacheKind, CacheSetting, ConfigFile, ControlSetting, CounterSetting, EngineSetting, IdleSetting, LOWER_PORT,
-    MetricsSetting, P4RuntimeSetting, PortDriver, PortSetting, SwitchEngine, SwitchSetting, TIERS_KEY, Tier, TierLink,
-    TiersSetting, TokenSetting, TranslationSetting, XdpAttachMode,
+    CacheKind, CacheSetting, ConfigFile, ControlSetting, CounterSetting, EngineSetting, IdleSetting, KernelHook,
+    LOWER_PORT, MetricsSetting, P4RuntimeSetting, PortDriver, PortSetting, SwitchEngine, SwitchSetting, TIERS_KEY,
+    Tier, TierLink, TiersSetting, TokenSetting, TranslationSetting, XdpAttachMode,
 };
 
 use crate::engine::SharedEngineFactory;

@@ -370,10 +370,27 @@ pub struct CacheSetting {
     /// Variable of the program that identifies a packet's tenant (`hdr.vxlan.vni`), for fair shares
     /// of the slow path. Without it, all packets belong to one tenant.
     pub tenant_field: Option<String>,
-    /// Attachment of `xdp`: `native`, in the driver if it supports XDP, or `generic`, after the
+    /// Attachment at XDP: `native`, in the driver if it supports XDP, or `generic`, after the
     /// driver.
     #[serde(default)]
     pub attach: XdpAttachMode,
+    /// Hook of `xdp` in the kernel: `xdp`, `tc`, or `auto`: tc at veth, TAP and virtio interfaces
+    /// and where XDP would be generic, XDP elsewhere. TCP with offloads needs tc. Default: `auto`.
+    #[serde(default)]
+    pub hook: KernelHook,
+}
+
+/// Hook of the kernel's flow cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelHook {
+    /// tc at veth, TAP and virtio interfaces and where XDP would be generic, XDP elsewhere.
+    #[default]
+    Auto,
+    /// XDP: fastest on network cards; does not see what a kernel left to the hardware.
+    Xdp,
+    /// tc (Linux 6.6): forwards super-frames and open checksums as they are.
+    Tc,
 }
 
 /// Attachment of the kernel's flow cache to an interface.

@@ -104,5 +104,13 @@ pub(super) fn open(setting: &PortSetting, engine: &SharedEngineFactory) -> anyho
     if let Some(method) = opened.method {
         tracing::info!(port = setting.number, method, "a port is open");
     }
+    if let Some(path) = opened.port.path() {
+        tracing::info!(
+            port = setting.number,
+            device = setting.device,
+            hook = path,
+            "the kernel's flow cache is attached"
+        );
+    }
     Ok(opened.port)
 }

@@ -2,10 +2,11 @@
 
 use super::processors::ServiceProcessors;
 use super::start::{open, parts};
-use crate::config::{CheckedConfig, PortSetting};
+use crate::config::{CheckedConfig, PortDriver, PortSetting};
 use crate::device::Node;
 use crate::engine::SharedEngineFactory;
 use crate::takeover::{self, ListeningSocket, TakeoverError, TakeoverListener, TakeoverResult};
+use io::Namespace;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -34,11 +35,30 @@ pub(super) fn take_over(config: &CheckedConfig) -> anyhow::Result<(Arc<Node>, Ve
             file.ports.iter().filter(|port| missing.contains(&port.number)).cloned().collect();
         let (node, engine) = (node.clone(), config.engine.clone());
         std::thread::Builder::new().name("ports".into()).spawn(move || {
+            let (shared, exclusive): (Vec<_>, Vec<_>) =
+                settings.into_iter().partition(|setting| can_share(setting, &engine));
+            for setting in &shared {
+                attach_when_free(&node, setting, &engine);
+                info!(
+                    port = setting.number,
+                    device = setting.device,
+                    "attached in front of the process before; packets that it had not received are lost"
+                );
+            }
             line.wait();
-            settings.iter().for_each(|setting| attach_when_free(&node, setting, &engine));
+            exclusive.iter().for_each(|setting| attach_when_free(&node, setting, &engine));
         })?;
     }
     Ok((node, listening))
+}
+
+/// Returns whether a port can be opened while the predecessor still has it.
+fn can_share(setting: &PortSetting, engine: &SharedEngineFactory) -> bool {
+    let can_share = || setting.driver == PortDriver::Auto && engine.can_share_port(&setting.device);
+    match &setting.netns {
+        Some(name) => Namespace::open(name).and_then(|namespace| namespace.run(can_share)).unwrap_or(false),
+        None => can_share(),
+    }
 }
 
 /// Opens a port as soon as the predecessor has released it.

@@ -55,6 +55,13 @@ pub trait EngineFactory: Any + Debug + Send + Sync {
         None
     }
 
+    /// Returns whether this engine can open a device of the calling thread's network namespace while
+    /// another process still has it as a port. A take-over then opens it before that process ends,
+    /// so that no packet meets a device without a port.
+    fn can_share_port(&self, _device: &str) -> bool {
+        false
+    }
+
     /// Opens a device of the calling thread's network namespace as a port with this number, if the
     /// engine has its own kind of port; `None` otherwise.
     fn open_port(&self, device: &str, number: u32) -> Option<Result<OpenedPort, PortError>> {

@@ -161,6 +161,7 @@ impl Node {
             // A port that was never open has a state, but no counts.
             ports.entry(*number).or_insert_with(|| PortCounts { name: link.device.clone(), ..PortCounts::default() });
         }
+        let paths = self.plane.paths();
         let one = |(number, port): (u32, PortCounts)| {
             let link = links.get(&number);
             let past = before.ports.get(&number).cloned().unwrap_or_default();
@@ -174,6 +175,7 @@ impl Node {
                 state: link.map(|link| link.state),
                 changes: link.map_or(0, |link| link.changes),
                 down_seconds: link.map_or(0.0, |link| link.down_time.as_secs_f64()),
+                path: paths.get(&number).map(|path| (*path).to_owned()),
             }
         };
         ports.into_iter().map(one).collect()

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use entries::{StateUpdate, UpdateKind, WriteBatch};
 use interp::Config;
 use ir::{Pipeline, TableId};
-use node::config::{self, CacheKind, ConfigFile, EngineSetting, TiersSetting};
+use node::config::{self, CacheKind, ConfigFile, EngineSetting, KernelHook, TiersSetting};
 use node::engine::{ChipSizing, EngineControl};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,6 +22,9 @@ pub struct EngineArgs {
     /// Flow cache before the engine.
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
     cache: CacheKind,
+    /// Hook of `--cache xdp` in the kernel.
+    #[arg(long, value_name = "HOOK", value_enum, default_value_t)]
+    hook: KernelHook,
     /// Partition the program into tiers: the upper half runs on an emulated switch, the lower half
     /// behind a flow cache (`adaptive` unless --cache is given).
     #[arg(long)]
@@ -78,7 +81,7 @@ impl EngineArgs {
 
     /// Applies the options to a node's configuration.
     pub fn configure(&self, file: &mut ConfigFile) {
-        (file.engine, file.cache.kind) = (self.engine, self.cache);
+        (file.engine, file.cache.kind, file.cache.hook) = (self.engine, self.cache, self.hook);
         file.switch.target = self.absolute_target();
         file.switch.fold = self.fold.as_ref().and_then(|pipes| pipes.parse().ok());
         file.switch.compress.clone_from(&self.compress);
@@ -106,6 +109,7 @@ impl EngineArgs {
         let name = |value: Option<PossibleValue>| value.map(|value| value.get_name().to_owned()).unwrap_or_default();
         let mut all = vec!["--engine".to_owned(), name(self.engine.to_possible_value())];
         all.extend(["--cache".to_owned(), name(self.cache.to_possible_value())]);
+        all.extend(["--hook".to_owned(), name(self.hook.to_possible_value())]);
         all.extend(self.tiers.then(|| "--tiers".to_owned()));
         all.extend(["--target".to_owned(), self.absolute_target(), "--compress".to_owned(), self.compress.clone()]);
         all.extend(self.fold.iter().flat_map(|pipes| ["--fold".to_owned(), pipes.clone()]));

@@ -295,7 +295,10 @@ fn describe_port_state(port: &node::status::PortStatus) -> String {
         (None, Some(PortState::Missing)) => {
             format!("missing: there is no interface `{}`; the port is opened when there is one", port.name)
         }
-        (None, state) => state.unwrap_or_default().name().to_owned(),
+        (None, state) => {
+            let hook = port.path.as_ref().map_or(String::new(), |hook| format!(" ({hook})"));
+            format!("{}{hook}", state.unwrap_or_default().name())
+        }
     };
     match port.changes {
         0 => state,

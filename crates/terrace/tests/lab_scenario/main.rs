@@ -13,3 +13,4 @@ mod demo;
 mod engines;
 mod place;
 mod readme;
+mod tc_hook;

@@ -1,7 +1,7 @@
 //! Namespace with veth pairs: the kernel's flow cache at one end of each, the outside world at the
 //! other.
 
-use cache_engines::XdpPlan;
+use cache_engines::{HookChoice, XdpPlan};
 use interp::{Config, Interp, Outputs};
 use io::{Namespace, Port, RawPort, TxBatch};
 use ir::Pipeline;
@@ -43,8 +43,11 @@ pub struct Lab {
     pub counted: EngineCounters,
     batch: Batch,
     out: BatchOutput,
-    _namespace: Removed,
+    namespace: Removed,
 }
+
+/// Hooks at which each test runs.
+pub const HOOKS: [HookChoice; 2] = [HookChoice::Xdp, HookChoice::Tc];
 
 /// Outcome of a packet.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,9 +61,9 @@ pub struct Seen {
 }
 
 impl Lab {
-    /// Creates a lab with ports 0 to `ports`. Prints a message and returns `None` where that is not
+    /// Creates a lab with ports 0 to `ports`, and the flow cache at a hook. Prints a message and returns `None` where that is not
     /// possible.
-    pub fn new(ports: u32, flows: u32, pipeline: &Arc<Pipeline>) -> Option<Lab> {
+    pub fn new(hook: HookChoice, ports: u32, flows: u32, pipeline: &Arc<Pipeline>) -> Option<Lab> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("node-xdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         if !io::xdp::BUILT_IN || !ip(&format!("netns add {name}")) {
@@ -68,7 +71,11 @@ impl Lab {
             return None;
         }
         let namespace = Removed(name.clone());
-        let plan = XdpPlan::new(flows);
+        let plan = XdpPlan::new(flows).with_hook(hook);
+        if let (HookChoice::Tc, Ok(Some(why))) = (hook, plan.kernel().map(|kernel| kernel.tc_refusal())) {
+            println!("SKIPPED: {why}");
+            return None;
+        }
         for port in 0..ports {
             assert!(ip(&format!("-n {name} link add a{port} mtu 3400 type veth peer name b{port} mtu 3400")));
             for end in ["a", "b"] {
@@ -81,7 +88,9 @@ impl Lab {
             let kernel = plan.kernel().expect("a kernel with XDP");
             let (mut near, mut world, mut passes) = (Vec::new(), Vec::new(), Vec::<Box<dyn Send>>::new());
             for port in 0..ports {
-                passes.push(Box::new(kernel.let_pass(&format!("b{port}")).expect("a program for the world")));
+                if hook == HookChoice::Xdp {
+                    passes.push(Box::new(kernel.let_pass(&format!("b{port}")).expect("a program for the world")));
+                }
                 let opened = plan.open(&format!("a{port}"), port).expect("a port");
                 assert_eq!(opened.note, None);
                 near.push(opened.port);
@@ -96,7 +105,12 @@ impl Lab {
         let worker = engine.new_worker();
         let (batch, out) = (Batch::new(), BatchOutput::new());
         let counted = EngineCounters::default();
-        Some(Lab { plan, engine, worker, ports, world, passes, counted, batch, out, _namespace: namespace })
+        Some(Lab { plan, engine, worker, ports, world, passes, counted, batch, out, namespace })
+    }
+
+    /// Takes the outside end of a port down.
+    pub fn cut_off(&self, port: u32) {
+        assert!(ip(&format!("-n {} link set b{port} down", self.namespace.0)));
     }
 
     /// Returns the packets that the kernel's program has finished.

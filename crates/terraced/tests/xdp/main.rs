@@ -1,4 +1,4 @@
-//! Compares the flow cache in the kernel with the interpreter, packet by packet, on veth pairs:
+//! Compares the flow cache in the kernel, at XDP and at tc, with the interpreter, packet by packet, on veth pairs:
 //! sent packets, counts, effects of writes, and a full map. Needs root; otherwise each test reports
 //! that it was skipped.
 
@@ -6,11 +6,11 @@ mod lab;
 mod router;
 mod totals;
 
-use cache_engines::XdpPlan;
+use cache_engines::{HookChoice, XdpPlan};
 use entries::{StateUpdate, WriteBatch};
 use io::xdp::REUSE_DELAY;
 use ir::{ExternKind, Pipeline};
-use lab::{Lab, Oracle};
+use lab::{HOOKS, Lab, Oracle};
 use node::engine::EngineFactory;
 use packet::{Batch, BatchOutput, MAX_LEN, PortId, Verdict};
 use std::sync::Arc;
@@ -50,10 +50,14 @@ pub fn fits(packet: &PacketIn) -> bool {
 /// The gateway with a random region. Each packet is sent twice, so that the kernel's cache can hit.
 #[test]
 fn the_gateway_on_veth_is_the_interpreter() {
+    HOOKS.into_iter().for_each(compare_gateway);
+}
+
+fn compare_gateway(hook: HookChoice) {
     let seed = std::env::var("XDP_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(71);
     println!("XDP_SEED={seed}");
     let case = plan::gateway_case(seed, 500).expect("a case");
-    let Some(mut lab) = Lab::new(4, 4_096, &case.pipeline) else { return };
+    let Some(mut lab) = Lab::new(hook, 4, 4_096, &case.pipeline) else { return };
     let mut oracle = Oracle::new(&case.pipeline);
     let (mut packets, mut in_kernel, mut forwarded) = (0, 0, 0);
     for step in &case.steps {
@@ -86,10 +90,14 @@ fn the_gateway_on_veth_is_the_interpreter() {
 /// A write to a table that a tenant's flow depends on affects the next packet.
 #[test]
 fn a_write_is_seen_by_the_next_packet() {
+    HOOKS.into_iter().for_each(write_between_packets);
+}
+
+fn write_between_packets(hook: HookChoice) {
     let mut changed = 0;
     for seed in 0..4 {
         let case = plan::gateway_case(seed, 400).expect("a case");
-        let Some(mut lab) = Lab::new(4, 1_024, &case.pipeline) else { return };
+        let Some(mut lab) = Lab::new(hook, 4, 1_024, &case.pipeline) else { return };
         let mut oracle = Oracle::new(&case.pipeline);
         let mut entries = WriteBatch::default();
         for step in &case.steps {
@@ -147,8 +155,12 @@ fn without(lab: &mut Lab, oracle: &mut Oracle, packet: &PacketIn, entries: &Writ
 /// A map for few flows: the interpreter serves the others, and new flows replace old ones.
 #[test]
 fn a_full_map_is_named_and_packets_go_on() {
+    HOOKS.into_iter().for_each(fill_map);
+}
+
+fn fill_map(hook: HookChoice) {
     let case = plan::gateway_case(3, 300).expect("a case");
-    let Some(mut lab) = Lab::new(4, 8, &case.pipeline) else { return };
+    let Some(mut lab) = Lab::new(hook, 4, 8, &case.pipeline) else { return };
     let mut oracle = Oracle::new(&case.pipeline);
     let mut in_kernel = 0;
     for step in &case.steps {
@@ -217,8 +229,12 @@ fn without_xdp_packets_go_on_and_a_note_says_why() {
 /// its flows.
 #[test]
 fn programs_follow_each_other() {
+    HOOKS.into_iter().for_each(replace_program);
+}
+
+fn replace_program(hook: HookChoice) {
     let case = plan::gateway_case(5, 200).expect("a case");
-    let Some(mut lab) = Lab::new(4, 512, &case.pipeline) else { return };
+    let Some(mut lab) = Lab::new(hook, 4, 512, &case.pipeline) else { return };
     let mut oracle = Oracle::new(&case.pipeline);
     let Some(TestEvent::Write(entries)) = case.steps.first() else { panic!("the region comes first") };
     oracle.interp.write(entries).expect("the region's entries");

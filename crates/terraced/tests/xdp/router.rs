@@ -1,7 +1,8 @@
 //! Tests a v1model router with checksums, a tunnel, direct counters and idle times, the program of
 //! flowcache's own test, in the kernel.
 
-use crate::lab::{Lab, Oracle};
+use crate::lab::{HOOKS, Lab, Oracle};
+use cache_engines::HookChoice;
 use entries::{ActionSpec, StateUpdate, TableEntry, UpdateKind, WriteBatch};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,9 +53,13 @@ fn routes(pipeline: &ir::Pipeline) -> WriteBatch {
 
 #[test]
 fn a_flow_has_packets_of_all_lengths_and_keeps_its_entry_young() {
+    HOOKS.into_iter().for_each(carry_all_lengths);
+}
+
+fn carry_all_lengths(hook: HookChoice) {
     let program = include_str!("../../../../caches/flowcache/tests/rewrites/router.p4");
     let pipeline = Arc::new(compile(program, true).unwrap_or_else(|errors| panic!("{errors}")));
-    let Some(mut lab) = Lab::new(2, 256, &pipeline) else { return };
+    let Some(mut lab) = Lab::new(hook, 2, 256, &pipeline) else { return };
     let mut oracle = Oracle::new(&pipeline);
     oracle.interp.write(&routes(&pipeline)).expect("good entries");
     lab.engine.write(&routes(&pipeline)).expect("good entries");

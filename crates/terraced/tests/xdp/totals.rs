@@ -1,11 +1,12 @@
 //! Tests that counts of packets that the kernel processed equal the interpreter's, including
 //! packets that the kernel loses.
 
-use crate::lab::{Lab, Oracle};
+use crate::lab::{HOOKS, Lab, Oracle};
 use crate::{fits, same_counts, write};
+use cache_engines::HookChoice;
 use packet::{Counter, DropReason, EngineCounters, Packet, PortId, PortReason};
 use std::collections::BTreeMap;
-use testkit::differ::case::TestEvent;
+use testkit::differ::case::{PacketIn, TestEvent};
 use testkit::differ::plan;
 
 const PORTS: u32 = 4;
@@ -42,10 +43,14 @@ fn adds_up(lab: &mut Lab, counters: &EngineCounters) {
 
 #[test]
 fn totals_ports_and_drops_are_the_interpreters() {
+    HOOKS.into_iter().for_each(compare_totals);
+}
+
+fn compare_totals(hook: HookChoice) {
     let seed = std::env::var("XDP_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(72);
     println!("XDP_SEED={seed}");
     let case = plan::gateway_case(seed, 400).expect("a case");
-    let Some(mut lab) = Lab::new(PORTS, 4_096, &case.pipeline) else { return };
+    let Some(mut lab) = Lab::new(hook, PORTS, 4_096, &case.pipeline) else { return };
     let mut oracle = Oracle::new(&case.pipeline);
     let mut in_kernel = 0;
     for step in &case.steps {
@@ -84,28 +89,7 @@ fn totals_ports_and_drops_are_the_interpreters() {
 /// The far ends' programs are removed while packets of a flow arrive.
 #[test]
 fn what_the_kernel_loses_is_not_forwarded() {
-    let case = plan::gateway_case(5, 400).expect("a case");
-    let Some(mut lab) = Lab::new(PORTS, 1_024, &case.pipeline) else { return };
-    let mut oracle = Oracle::new(&case.pipeline);
-    let mut flow = None;
-    for step in &case.steps {
-        match step {
-            TestEvent::Write(batch) => write(&mut lab, &mut oracle, batch),
-            TestEvent::Packets(some) => {
-                for packet in some.iter().filter(|packet| fits(packet)) {
-                    let first = oracle.compare(&mut lab, packet.port, &packet.bytes);
-                    if first.forwarded && oracle.compare(&mut lab, packet.port, &packet.bytes).in_kernel {
-                        flow = Some(packet);
-                    }
-                }
-            }
-            TestEvent::Tick(_) => {}
-        }
-        if flow.is_some() {
-            break;
-        }
-    }
-    let flow = flow.expect("some packets are forwarded by the kernel");
+    let Some(Forwarded { mut lab, flow, .. }) = forwarded_flow(HookChoice::Xdp) else { return };
     let before = totals(&lab);
     adds_up(&mut lab, &before);
 
@@ -131,4 +115,54 @@ fn what_the_kernel_loses_is_not_forwarded() {
     assert_eq!(refused(&mut lab), 100);
     let served: BTreeMap<&str, u64> = lab.engine.packets_by_tier().into_iter().collect();
     assert!(served["dpu"] >= 100, "rewritten beside the kernel: {served:?}");
+}
+
+/// A lab, and a packet that the kernel forwards there.
+struct Forwarded {
+    lab: Lab,
+    flow: PacketIn,
+    /// Port by which it leaves.
+    leaves: u32,
+}
+
+/// Returns a packet that the kernel forwards to another port.
+fn forwarded_flow(hook: HookChoice) -> Option<Forwarded> {
+    let case = plan::gateway_case(5, 400).expect("a case");
+    let mut lab = Lab::new(hook, PORTS, 1_024, &case.pipeline)?;
+    let mut oracle = Oracle::new(&case.pipeline);
+    for step in &case.steps {
+        match step {
+            TestEvent::Write(batch) => write(&mut lab, &mut oracle, batch),
+            TestEvent::Packets(some) => {
+                for packet in some.iter().filter(|packet| fits(packet)) {
+                    if !oracle.compare(&mut lab, packet.port, &packet.bytes).forwarded {
+                        continue;
+                    }
+                    let seen = lab.send(packet.port, &packet.bytes, 1);
+                    if seen.in_kernel && seen.sent[0].0 != packet.port {
+                        return Some(Forwarded { lab, flow: packet.clone(), leaves: seen.sent[0].0 });
+                    }
+                }
+            }
+            TestEvent::Tick(_) => {}
+        }
+    }
+    panic!("some packets are forwarded by the kernel")
+}
+
+/// At tc, the device of a link that is down drops what it gets.
+#[test]
+fn what_a_link_that_is_down_drops_is_not_sent() {
+    let Some(Forwarded { mut lab, flow, leaves }) = forwarded_flow(HookChoice::Tc) else { return };
+    let before = totals(&lab);
+    adds_up(&mut lab, &before);
+    lab.cut_off(leaves);
+    let packets = vec![Packet::from_bytes(&flow.bytes).expect("short"); 100];
+    lab.send_all(flow.port, &packets);
+    let after = totals(&lab);
+    assert_eq!(after.received.packets, before.received.packets + 100);
+    assert_eq!(after.forwarded_total().packets, before.forwarded_total().packets + 100);
+    let lost = lab.port(leaves).drops;
+    assert_eq!(lost.get(PortReason::TxPortDown).packets, 100, "{lost:?}");
+    adds_up(&mut lab, &after);
 }
