@@ -1,6 +1,7 @@
 //! Model of the region file as written. Objects refer to each other by name.
 
 use crate::fields::{NameText, item_list, non_null, optional_list, required_list};
+use crate::host_side::{HostSide, PuntRates};
 use crate::item_list::ItemList;
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::values::{Mac, Ports, Prefix, Protocol};
@@ -59,6 +60,11 @@ pub struct Gateway {
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Prefix>>>")]
     pub sources: Vec<WithPos<Prefix>>,
+    /// Rates at which packets for the host pass to the host sides of uplinks. Only with an uplink
+    /// that has a host side.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "PuntRates")]
+    pub punt_rates: Option<PuntRates>,
 }
 
 /// A port of the gateway and the neighbour on it.
@@ -80,6 +86,10 @@ pub struct Uplink {
     #[schemars(with = "NumberWithPos<u16>")]
     #[schemars(range(min = 1350))]
     pub mtu: Option<NumberWithPos<u16>>,
+    /// The host side: the interface by which the host's own stack uses the port. Default: none.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "HostSide")]
+    pub host: Option<HostSide>,
 }
 
 /// A server that hosts virtual machines.

@@ -54,6 +54,7 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
         all.push(of(&uplink.port));
         all.extend(uplink.mtu.iter().map(|mtu| (mtu.digits, u32::from(mtu.value))));
     }
+    all.extend(file.gateway.punt_rates.iter().flat_map(|rates| rates.written()).map(|(_, rate)| of(rate)));
     all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
     all.extend(numbers_of(&file.vpcs));
     all

@@ -9,6 +9,7 @@ mod changes;
 mod diff;
 mod gateway_tables;
 mod ids;
+mod punt_rates;
 mod sources;
 mod tenants;
 mod underlay;
@@ -17,6 +18,7 @@ pub use changes::{Changes, changes};
 pub use diff::diff;
 pub use gateway_tables::{GatewayApi, NotAGateway};
 pub use ids::{IdAssignments, TransitPath};
+pub use punt_rates::{MeterSetting, punt_meters};
 pub use sources::{EntryKey, source_of};
 pub use underlay::{DEFAULT_MTU, defaults};
 
@@ -36,6 +38,8 @@ pub struct GatewayEntries {
     pub defaults: Vec<(ir::TableId, ActionSpec)>,
     /// Counter cells that were assigned to another VPC and must restart at 0.
     pub counters_to_reset: Vec<(ir::ExternId, u64)>,
+    /// Rates of packets for the host.
+    pub meters: Vec<MeterSetting>,
 }
 
 /// Builds the entries of a region. Each has its line in `file` as provenance. `numbers` preserves
@@ -52,7 +56,12 @@ pub fn entries(
 ) -> Result<GatewayEntries, NotAGateway> {
     let api = GatewayApi::new(pipeline)?;
     let reused = api.counters_of(&numbers.assign(region));
-    let mut all = GatewayEntries { entries: Vec::new(), defaults: defaults(region, &api), counters_to_reset: reused };
+    let mut all = GatewayEntries {
+        entries: Vec::new(),
+        defaults: defaults(region, &api),
+        counters_to_reset: reused,
+        meters: punt_meters(region, &api),
+    };
     all.entries.reserve(region.file.vms.len());
     visit(region, &api, numbers, &RegionPart::Whole, &mut |entry, source| {
         all.entries.push(entry.with_provenance(source.text(file)));
