@@ -10,8 +10,11 @@
 //! | [`Port`]: the interface of ports; [`TxBatch`]: a batch to send | `port.rs`, `tx_batch.rs` |
 //! | [`dpdk::DpdkPort`]: network cards, DPDK's virtual devices | `dpdk/`, `shim/dpdk.c` |
 //! | [`RawPort`]: a network interface, by an AF_PACKET socket | `raw.rs`, `nic_offload.rs` |
+//! | receive queues of a raw port for control traffic | `control_queues.rs` |
 //! | [`memif::MemifPort`]: another process, by shared memory, without DPDK | `memif/` |
 //! | [`xdp::XdpPort`]: an interface with a flow cache in the kernel | `xdp/`, `bpf/terrace.bpf.c` |
+//! | [`tap::Tap`]: an interface of the host | `tap.rs` |
+//! | [`KernelInterface`]: hides packets from the kernel's stack | `kernel_filter.rs`, `bpf/hide.bpf.c` |
 //! | [`memory::pair`]: two ports that are connected to each other | `memory.rs` |
 //! | [`capture`]: pcap files; [`CapturePort`]: a port on them | `capture.rs`, `capture_port.rs` |
 //! | [`Tracer`], [`FaultInjector`]: ports that wrap other ports | `tracer.rs`, `fault.rs` |
@@ -24,6 +27,7 @@
 
 pub mod capture;
 mod capture_port;
+mod control_queues;
 mod device_drops;
 pub mod dpdk;
 mod error;
@@ -31,6 +35,7 @@ mod fault;
 pub mod guard_pages;
 mod idle;
 mod interface;
+mod kernel_filter;
 mod latency;
 pub mod memif;
 pub mod memory;
@@ -47,6 +52,7 @@ mod waker;
 #[cfg_attr(not(has_dpdk), allow(dead_code))]
 mod sys;
 mod take_over;
+pub mod tap;
 mod tracer;
 mod workers;
 pub mod xdp;
@@ -56,6 +62,7 @@ pub use error::{NamespaceError, PortError};
 pub use fault::{FaultInjector, FaultRates};
 pub use idle::IdlePolicy;
 pub use interface::{OpenedPort, PortKind, open_port};
+pub use kernel_filter::{HiddenPackets, KernelFilter, KernelFilterError, KernelInterface};
 pub use latency::Latency;
 pub use namespace::Namespace;
 pub use port::{AttachedPort, Port, PortFault, Readiness, now};

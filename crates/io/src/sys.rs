@@ -19,7 +19,7 @@ pub(crate) const VECTOR: usize = 64;
 const CONTROL: usize = 64;
 
 /// Converts the `-1` convention to a result.
-fn check_result(result: c_int) -> io::Result<c_int> {
+pub(crate) fn check_result(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -125,6 +125,15 @@ pub(crate) fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<(
     Ok(())
 }
 
+/// Returns the network namespace of a socket (ioctl SIOCGSKNS of linux/sockios.h, Linux 4.10).
+pub(crate) fn network_namespace_of(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    const SIOCGSKNS: libc::c_ulong = 0x894c;
+    // SAFETY: no pointers are passed, and the descriptor is open for the time of the borrow.
+    let fd = check_result(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS as _) })?;
+    // SAFETY: the call succeeded, so `fd` is open and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Metadata of a received packet.
 pub(crate) struct ReceivedMetadata {
     /// Its full length in bytes. If it exceeds the offered space, the remaining bytes are lost.
@@ -213,6 +222,21 @@ impl PacketSocket {
         check_result(result).map_err(failed("bind the socket"))?;
         let _ = has_carrier(&self.fd, interface);
         Ok(())
+    }
+
+    /// Receives only packets that the classic BPF program accepts, from now on.
+    pub(crate) fn set_filter(&self, code: &[libc::sock_filter]) -> io::Result<()> {
+        let program = libc::sock_fprog {
+            len: u16::try_from(code.len()).map_err(io::Error::other)?,
+            // The system call only reads.
+            filter: code.as_ptr().cast_mut(),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// Receives all packets again.
+    pub(crate) fn remove_filter(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
     }
 
     /// Returns the interface's MTU in bytes and its ARPHRD hardware type.
@@ -387,6 +411,12 @@ impl InterfaceWatch {
         &self.name
     }
 
+    /// Returns a socket in the interface's namespace, for requests.
+    #[cfg_attr(not(has_dpdk), allow(dead_code))]
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// Returns the MTU at the time of opening, in bytes.
     pub(crate) fn mtu(&self) -> usize {
         self.mtu
@@ -427,7 +457,7 @@ fn source_iovec(bytes: &[u8]) -> libc::iovec {
 }
 
 /// Returns a request for an interface (netdevice(7)). A name that is too long does not exist.
-fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
+pub(crate) fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut argument: libc::ifreq = unsafe { zeroed() };
     if interface.len() >= argument.ifr_name.len() || interface.is_empty() || interface.contains('\0') {

@@ -121,7 +121,7 @@ struct AttachedInterface {
 pub const REUSE_DELAY: Duration = Duration::from_millis(20);
 
 /// Formats an error with its causes, truncated from the front.
-pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     // The kernel's reasons are the last causes.
     let mut text = error.to_string();
     let mut source = error.source();

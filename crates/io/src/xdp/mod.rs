@@ -29,6 +29,7 @@ mod slot_counters;
 mod socket;
 mod test_run;
 
+pub(crate) use kernel::error_chain;
 pub use kernel::{FlowCounters, PORTS, REUSE_DELAY, XdpProgram, XdpStats};
 pub use port::{XdpMode, XdpPort, refuses};
 

@@ -8,7 +8,7 @@ use super::socket::XdpSocket;
 use crate::nic_offload::tx_drop_reason;
 use crate::port::now;
 use crate::sys::InterfaceWatch;
-use crate::{Port, PortError, PortFault, RawPort, Readiness, TxBatch};
+use crate::{KernelInterface, Port, PortError, PortFault, RawPort, Readiness, TxBatch};
 use aya::programs::xdp::XdpLink;
 use packet::{Batch, PortCounters, PortId, PortReason};
 use std::os::fd::AsFd;
@@ -293,6 +293,13 @@ impl Port for XdpPort {
             self.set_refuses(true);
         }
         &self.counters
+    }
+
+    fn kernel_interface(&self) -> Option<KernelInterface> {
+        match &self.miss_path {
+            MissPath::Raw(raw) => raw.kernel_interface(),
+            MissPath::Sockets(_) => None,
+        }
     }
 
     fn port_fault(&mut self) -> Option<PortFault> {
