@@ -77,6 +77,10 @@ metrics! {
     port_bytes(port, device, direction) Bytes(packets::port): "Bytes of packets through a port"
     port_dropped_packets(port, device, reason) Packets(packets::port_dropped): "Packets lost at a port"
     port_dropped_bytes(port, device, reason) Bytes(packets::port_dropped): "Bytes of packets lost at a port"
+    host_packets(port, interface, kind) Packets(packets::to_host): "Packets that the host side of an uplink received, by kind (a punt reason); `from_host`: frames that it sent"
+    host_bytes(port, interface, kind) Bytes(packets::to_host): "Bytes of packets between the gateway and the host side of an uplink"
+    host_dropped_packets(port, interface, kind, reason) Packets(packets::host_dropped): "Packets lost between the gateway and the host side of an uplink"
+    host_dropped_bytes(port, interface, kind, reason) Bytes(packets::host_dropped): "Bytes of packets lost between the gateway and the host side of an uplink"
     port_up(port, device) Gauge(packets::port_up): "1 if the port can forward packets, else 0"
 
     table_packets(table, result) Packets(tables::applied): "Packets looked up in a table; `hit` or `miss`"

@@ -282,6 +282,25 @@ fn format_optional(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// Returns a table of the ports' host sides, if there are any: what passed and what was lost, by kind.
+fn host_sheets(ports: &[node::status::PortStatus]) -> Option<TextTable> {
+    let head = ["PORT", "HOST", "KIND", "PACKETS", "BYTES", "LOST BECAUSE"];
+    let of = |port: &node::status::PortStatus| -> Vec<Vec<String>> {
+        let Some(host) = &port.host else { return Vec::new() };
+        let start = || vec![port.number.to_string(), host.interface.clone()];
+        let row = |kind: &str, count: &packet::Counter, reason: &str| {
+            let values = [vec![kind.to_owned()], format_counter(count).to_vec(), vec![reason.to_owned()]];
+            start().into_iter().chain(values.concat()).collect::<Vec<String>>()
+        };
+        let sent = std::iter::once(row("from_host", &host.from_host, "-"));
+        let received = host.to_host.iter().map(|one| row(&format!("to_host: {}", one.kind), &one.count, "-"));
+        let lost = host.drops.iter().map(|one| row(&one.kind, &one.count, &one.reason));
+        sent.chain(received).chain(lost).collect()
+    };
+    let rows: Vec<Vec<String>> = ports.iter().flat_map(of).collect();
+    (!rows.is_empty()).then(|| TextTable::new(&head, &[1, 2, 5], rows.into_iter()))
+}
+
 fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> {
     Ok(match answer {
         ControlResponse::Tables { tables } => table_sheets(&tables),
@@ -295,7 +314,9 @@ fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> 
                 row.extend([lost.to_string(), state]);
                 row
             };
-            vec![TextTable::new(&head, &[1, 7], ports.iter().map(row))]
+            let mut sheets = vec![TextTable::new(&head, &[1, 7], ports.iter().map(row))];
+            sheets.extend(host_sheets(&ports));
+            sheets
         }
         ControlResponse::Stages { stages, interpreted } => {
             if let Some(why) = interpreted {
