@@ -32,6 +32,8 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub struct Lab {
     names: [String; 3],
     folder: tempfile::TempDir,
+    /// Number of daemons that were started.
+    starts: u32,
     pub daemon: Option<Child>,
 }
 
@@ -52,7 +54,7 @@ impl Lab {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let names = ["g", "a", "b"].map(|kind| format!("host-{number}-{kind}"));
-        let lab = Lab { names, folder: tempfile::tempdir().expect("a folder"), daemon: None };
+        let lab = Lab { names, folder: tempfile::tempdir().expect("a folder"), starts: 0, daemon: None };
         for name in &lab.names {
             if !sh(&format!("ip netns add {name}")).status.success() {
                 println!("SKIPPED: network namespaces cannot be made here; run as root");
@@ -140,7 +142,9 @@ impl Lab {
 
     /// Starts a daemon in the gateway's namespace, and waits until it serves.
     pub fn start(&mut self, options: &str) {
-        let log = std::fs::File::create(self.path("log")).expect("a log");
+        // A log of its own, because the former daemon still writes to its log.
+        self.starts += 1;
+        let log = std::fs::File::create(self.path(&format!("log-{}", self.starts))).expect("a log");
         let program = env!("CARGO_BIN_EXE_terraced");
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[0], program, "--config"]).arg(self.path("node.toml"));
@@ -174,9 +178,9 @@ impl Lab {
         }
     }
 
-    /// Returns the log of the daemon.
+    /// Returns the log of the last daemon.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+        std::fs::read_to_string(self.path(&format!("log-{}", self.starts))).unwrap_or_default()
     }
 
     /// Gives the TAPs of both uplinks the addresses of the gateway.
