@@ -76,7 +76,7 @@ fn a_session_survives_a_flood_and_vxlan() {
     let Some((lab, host, neighbour)) = with_session() else { return };
     let [_, first, _] = lab.names();
     let arp =
-        "ffffffffffff 02000000aabb 0806 0001 0800 06 04 0001 02000000aabb c000020b 000000000000 c0000201".to_owned();
+        "ffffffffffff 02000000aabb 0806 0001 0800 06 04 0001 02000000aabb c000024d 000000000000 c0000201".to_owned();
     let rounds = 20;
     for _ in 0..rounds {
         lab.send_frames(first, &vec![arp.clone(); 500]);

@@ -74,7 +74,7 @@ fn hostile_frames_do_not_reach_the_host() {
     let [gateway, first, _] = lab.names();
     ping(&lab, first, "192.0.2.1");
     let own = GATEWAY_MAC.replace(':', "");
-    let arp_request = "0001 0800 06 04 0001 02000000aabb c000020b 000000000000";
+    let arp_request = "0001 0800 06 04 0001 02000000aabb c000024d 000000000000";
     let arp_before = lab.to_host(1, "arp");
     let solicitation = |hops: &str| {
         format!(
