@@ -126,7 +126,8 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
 
     apply {
         // The lowest bit of the first byte marks a group MAC (IEEE 802, section 8.2).
-        if (hdr.outer_ethernet.destination[40:40] == 0 || hdr.vxlan.isValid()) {
+        // Tested first by a comparison that usually holds, because native code takes that path.
+        if (hdr.vxlan.isValid() || hdr.outer_ethernet.destination[40:40] != 1) {
             own_mac.apply();
         }
         if (hdr.vxlan.isValid()) {
