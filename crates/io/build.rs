@@ -12,10 +12,11 @@ const VERSIONS: [&str; 2] = ["libdpdk >= 22.11", "libdpdk < 23.11"];
 /// Libraries with called functions. DPDK loads its drivers itself.
 const LIBRARIES: [&str; 6] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_kvargs", "rte_eal"];
 
-/// eBPF objects: the flow cache, and the counter of packets that the kernel drops after it.
-const OBJECTS: [&str; 2] = ["terrace", "lost"];
 /// Parts of the flow cache's object: what its hooks share, and the program at tc.
 const HEADERS: [&str; 2] = ["flow", "tc"];
+/// eBPF objects: the flow cache, the counter of packets that the kernel drops after it, and the
+/// filter that hides packets from the kernel's own stack.
+const OBJECTS: [&str; 3] = ["terrace", "lost", "hide"];
 
 fn main() {
     println!("cargo:rustc-check-cfg=cfg(has_dpdk)");

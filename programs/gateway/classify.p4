@@ -6,7 +6,8 @@
 //
 // A frame must be addressed to the MAC of its input port, whatever its IP destination (RFC 1812,
 // section 5.3.4). Otherwise a switch that floods would make the gateway send tenants' packets
-// twice. Protocols with link-local groups (ARP, LLDP, OSPF, ...) are exempt.
+// twice. Exempt are frames to a group MAC: protocols of the link (ARP, LLDP, ...), link-local IP
+// groups (neighbour discovery, OSPF, ...), and DHCP.
 //
 // VXLAN does not authenticate its sender. The source address must be that of a server or a remote,
 // because this is the only protection of a tenant's network against other hosts.
@@ -15,6 +16,7 @@
 #define GATEWAY_CLASSIFY_P4
 
 #include "metadata.p4"
+#include "punt.p4"
 
 control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd) {
     action own_port() { }
@@ -93,9 +95,11 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
     /// Address at which tunnels end. Packets other than VXLAN go to the CPU.
     action tunnel_address() { }
 
-    /// Address of the gateway without tunnels: all packets go to the CPU.
+    /// Address of the gateway without tunnels. Packets other than VXLAN go to the CPU; VXLAN is
+    /// dropped, if its source is known by a later step, because on a chip a condition here would
+    /// delay all packets by a stage.
     action router_address() {
-        to_cpu(meta, punt_reason_t.gateway_address);
+        meta.to_router_address = true;
     }
 
     action not_for_gateway() {
@@ -116,28 +120,16 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         size = 1024;
     }
 
-    apply {
-        if (hdr.outer_ipv4.isValid()) {
-            // 224.0.0.0/24: OSPF, VRRP, IGMP and similar protocols.
-            if (hdr.outer_ipv4.destination[31:8] == 0xe00000) {
-                to_cpu(meta, punt_reason_t.link_local);
-            }
-        } else if (hdr.outer_ipv6.isValid()) {
-            // ff02::/16 and fe80::/10: neighbour and router discovery, and routing protocols.
-            if (hdr.outer_ipv6.destination[127:112] == 0xff02
-                || hdr.outer_ipv6.destination[127:118] == 0x3fa) {
-                to_cpu(meta, punt_reason_t.link_local);
-            }
-        } else {
-            if (hdr.outer_ethernet.ether_type == ETHERTYPE_ARP
-                || hdr.outer_ethernet.ether_type == ETHERTYPE_LLDP
-                || hdr.outer_ethernet.ether_type == ETHERTYPE_LACP) {
-                to_cpu(meta, punt_reason_t.link_protocol);
-            }
-            drop(meta, drop_reason_t.underlay_not_ip);
-        }
-        own_mac.apply();
+    // ---- steps ----------------------------------------------------------------------------------
 
+    punt_step() punt;
+
+    apply {
+        // The lowest bit of the first byte marks a group MAC (IEEE 802, section 8.2).
+        // Tested first by a comparison that usually holds, because native code takes that path.
+        if (hdr.vxlan.isValid() || hdr.outer_ethernet.destination[40:40] != 1) {
+            own_mac.apply();
+        }
         if (hdr.vxlan.isValid()) {
             if (hdr.outer_ipv4.isValid()) {
                 tunnel_v4.apply();
@@ -145,30 +137,34 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
                 tunnel_v6.apply();
             }
         }
+
         if (meta.sender == sender_t.unknown) {
-            if (hdr.outer_ipv4.isValid()) {
+            // 224.0.0.0/24, ff02::/16 and fe80::/10.
+            if (!hdr.vxlan.isValid()
+                && (hdr.outer_ipv4.isValid() && hdr.outer_ipv4.destination[31:8] == 0xe00000
+                    || hdr.outer_ipv6.isValid() && (hdr.outer_ipv6.destination[127:112] == 0xff02
+                        || hdr.outer_ipv6.destination[127:118] == 0x3fa))) {
+                if (meta.punt_kind == punt_reason_t.none) {
+                    meta.punt_kind = punt_reason_t.link_local;
+                }
+            } else if (!hdr.outer_ipv4.isValid() && !hdr.outer_ipv6.isValid()) {
+                if (meta.punt_kind == punt_reason_t.none) {
+                    drop(meta, drop_reason_t.underlay_not_ip);
+                }
+            } else if (hdr.outer_ethernet.destination[40:40] == 1) {
+                if (meta.punt_kind != punt_reason_t.dhcp) {
+                    drop(meta, drop_reason_t.underlay_other_mac);
+                }
+            } else if (hdr.outer_ipv4.isValid()) {
                 own_address_v4.apply();
             } else {
                 own_address_v6.apply();
             }
 
-            // The packet is to a tunnel address. UDP whose port is out of the parser's reach can be
-            // VXLAN, which must not be fragmented and has no IPv4 options. It is dropped, so that
-            // such packets do not load the CPU.
+            // A packet that is not VXLAN is no tenant's: it is for the gateway itself.
             if (!hdr.vxlan.isValid()) {
-                if (hdr.outer_ipv4.isValid() && hdr.outer_ipv4.protocol == PROTOCOL_UDP
-                    && !hdr.outer_udp.isValid()) {
-                    if (hdr.outer_ipv4.more_fragments == 1 || hdr.outer_ipv4.fragment_offset != 0) {
-                        drop(meta, drop_reason_t.underlay_fragment);
-                    }
-                    drop(meta, drop_reason_t.underlay_ipv4_options);
-                }
-                if (hdr.outer_ipv6.isValid() && hdr.outer_ipv6.next_header == PROTOCOL_IPV6_FRAG) {
-                    drop(meta, drop_reason_t.underlay_fragment);
-                }
-                to_cpu(meta, punt_reason_t.gateway_address);
+                punt.apply(hdr, meta);
             }
-
             if (hdr.outer_ipv4.isValid()) {
                 source_v4.apply();
             } else {

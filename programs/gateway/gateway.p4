@@ -83,6 +83,9 @@ control gateway(inout headers_t hdr,
 
         // Was the frame addressed to the gateway, and does it go to the Internet?
         inner_link.apply(hdr, meta);
+        if (meta.to_router_address) {
+            drop(meta, drop_reason_t.not_for_gateway);
+        }
         if (meta.scope == scope_t.internet) {
             to_cpu(meta, punt_reason_t.internet);
         }

@@ -18,6 +18,7 @@ const bit<16> ETHERTYPE_VLAN = 0x8100;
 const bit<16> ETHERTYPE_QINQ = 0x88a8;
 const bit<16> ETHERTYPE_IPV6 = 0x86dd;
 const bit<16> ETHERTYPE_LACP = 0x8809;
+const bit<16> ETHERTYPE_EAPOL = 0x888e;
 const bit<16> ETHERTYPE_LLDP = 0x88cc;
 
 // IPv4 protocols and IPv6 next headers.
@@ -39,6 +40,21 @@ const bit<8> PROTOCOL_SHIM6          = 140;
 
 /// RFC 7348, section 5.
 const bit<16> UDP_PORT_VXLAN = 4789;
+
+/// RFC 4271, section 8.
+const bit<16> TCP_PORT_BGP = 179;
+
+/// RFC 5881, section 4 (one hop, and its echo); RFC 5883, section 5; RFC 7130, section 2.2.
+const bit<16> UDP_PORT_BFD          = 3784;
+const bit<16> UDP_PORT_BFD_ECHO     = 3785;
+const bit<16> UDP_PORT_BFD_MULTIHOP = 4784;
+const bit<16> UDP_PORT_BFD_LAG      = 6784;
+
+/// RFC 2131, section 4.1; RFC 8415, section 7.2.
+const bit<16> UDP_PORT_DHCP_SERVER   = 67;
+const bit<16> UDP_PORT_DHCP_CLIENT   = 68;
+const bit<16> UDP_PORT_DHCPV6_CLIENT = 546;
+const bit<16> UDP_PORT_DHCPV6_SERVER = 547;
 
 /// RFC 7348, section 5: the I flag marks the VNI as valid. The other seven bits and both reserved
 /// fields are sent as 0 and ignored on receipt.

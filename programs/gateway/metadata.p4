@@ -73,7 +73,9 @@ struct metadata_t {
     drop_reason_t drop_reason;
     punt_reason_t punt_reason;
 
-    // parser: whether the frame has bytes after the outer packet, and the inner flow.
+    // parser: the kind of a packet for the gateway itself (none: no kind of its own), whether the
+    // frame has bytes after the outer packet, and the inner flow.
+    punt_reason_t punt_kind;
     bool          trailer;
     bit<8>        protocol;        // IPv4 protocol or IPv6 next header, after all extension headers
     bit<16>       l4_source;       // port or ICMP type; otherwise, and for later fragments, 0
@@ -87,6 +89,7 @@ struct metadata_t {
 
     // classify.
     sender_t      sender;
+    bool          to_router_address;  // to an address of the gateway without tunnels
 
     // tenant, policy_routing, routing.
     vpc_t         vpc;             // source VPC

@@ -2,8 +2,8 @@
 //
 // Which headers does the packet have, and are they valid? The parser extracts Ethernet, IP, UDP and
 // VXLAN, then the tenant's Ethernet and IP, and reads the first bytes of layer 4, wherever they
-// are. It accepts a packet that is not VXLAN at the first header that shows this; `classify`
-// decides about such packets.
+// are. It accepts a packet that is not VXLAN at the first header that shows this, and sets its kind
+// (`punt_kind`); `classify` decides about such packets.
 
 #ifndef GATEWAY_PARSER_P4
 #define GATEWAY_PARSER_P4
@@ -42,6 +42,7 @@ parser gateway_parser(packet_in packet,
     state start {
         meta.drop_reason = drop_reason_t.none;
         meta.punt_reason = punt_reason_t.none;
+        meta.punt_kind = punt_reason_t.none;
         meta.protocol = 0;
         meta.l4_source = 0;
         meta.l4_destination = 0;
@@ -49,11 +50,16 @@ parser gateway_parser(packet_in packet,
         meta.extensions = 0;
         meta.trailer = false;
         meta.sender = sender_t.unknown;
+        meta.to_router_address = false;
         packet.extract(hdr.outer_ethernet);
         transition select(hdr.outer_ethernet.ether_type) {
-            ETHERTYPE_IPV4: outer_ipv4;
-            ETHERTYPE_IPV6: outer_ipv6;
-            default:        accept;
+            ETHERTYPE_IPV4:  outer_ipv4;
+            ETHERTYPE_IPV6:  outer_ipv6;
+            ETHERTYPE_ARP:   kind_arp;
+            ETHERTYPE_LLDP:  kind_link_protocol;
+            ETHERTYPE_LACP:  kind_link_protocol;
+            ETHERTYPE_EAPOL: kind_link_protocol;
+            default:         accept;
         }
     }
 
@@ -96,8 +102,10 @@ parser gateway_parser(packet_in packet,
         verify(outer_checksum.get() == 0, error.OuterIpv4Checksum);
         transition select(hdr.outer_ipv4.more_fragments, hdr.outer_ipv4.fragment_offset,
                           hdr.outer_ipv4.protocol) {
-            (0, 0, PROTOCOL_UDP): outer_udp;
-            default:              accept;
+            (0, 0, PROTOCOL_UDP):  outer_udp;
+            (0, 0, PROTOCOL_TCP):  outer_tcp;
+            (0, 0, PROTOCOL_ICMP): outer_icmp;
+            default:               accept;
         }
     }
 
@@ -118,8 +126,10 @@ parser gateway_parser(packet_in packet,
 
     state outer_ipv6_whole {
         transition select(hdr.outer_ipv6.next_header) {
-            PROTOCOL_UDP: outer_udp;
-            default:      accept;
+            PROTOCOL_UDP:    outer_udp;
+            PROTOCOL_TCP:    outer_tcp;
+            PROTOCOL_ICMPV6: outer_icmpv6;
+            default:         accept;
         }
     }
 
@@ -127,9 +137,54 @@ parser gateway_parser(packet_in packet,
         packet.extract(hdr.outer_udp);
         transition select(hdr.outer_udp.destination) {
             UDP_PORT_VXLAN: vxlan;
-            default:        accept;
+            default:        outer_udp_kind;
         }
     }
+
+    state outer_udp_kind {   // kinds of packets for the gateway itself
+        transition select(hdr.outer_udp.destination) {
+            UDP_PORT_BFD .. UDP_PORT_BFD_ECHO:                kind_bfd;
+            UDP_PORT_BFD_MULTIHOP:                            kind_bfd;
+            UDP_PORT_BFD_LAG:                                 kind_bfd;
+            UDP_PORT_DHCP_SERVER .. UDP_PORT_DHCP_CLIENT:     kind_dhcp;
+            UDP_PORT_DHCPV6_CLIENT .. UDP_PORT_DHCPV6_SERVER: kind_dhcp;
+            default:                                          accept;
+        }
+    }
+
+    state outer_tcp {
+        bit<32> tcp_ports = packet.lookahead<bit<32>>();
+        transition select(tcp_ports[31:16], tcp_ports[15:0]) {
+            (TCP_PORT_BGP, _): kind_bgp;
+            (_, TCP_PORT_BGP): kind_bgp;
+            default:           accept;
+        }
+    }
+
+    state outer_icmp {   // RFC 792
+        transition select(packet.lookahead<bit<8>>()) {
+            3:        kind_icmp_error;
+            11 .. 12: kind_icmp_error;
+            default:  kind_icmp;
+        }
+    }
+
+    state outer_icmpv6 {   // RFC 4443, section 2.1; RFC 4861, section 4
+        transition select(packet.lookahead<bit<8>>()) {
+            0 .. 127:   kind_icmp_error;
+            133 .. 137: kind_nd;
+            default:    kind_icmp;
+        }
+    }
+
+    state kind_link_protocol { meta.punt_kind = punt_reason_t.link_protocol; transition accept; }
+    state kind_arp           { meta.punt_kind = punt_reason_t.arp; transition accept; }
+    state kind_nd            { meta.punt_kind = punt_reason_t.nd; transition accept; }
+    state kind_bgp           { meta.punt_kind = punt_reason_t.bgp; transition accept; }
+    state kind_bfd           { meta.punt_kind = punt_reason_t.bfd; transition accept; }
+    state kind_dhcp          { meta.punt_kind = punt_reason_t.dhcp; transition accept; }
+    state kind_icmp          { meta.punt_kind = punt_reason_t.icmp; transition accept; }
+    state kind_icmp_error    { meta.punt_kind = punt_reason_t.icmp_error; transition accept; }
 
     // ---- overlay ----------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ enum bit<8> drop_reason_t {
     vxlan_flag_i_clear     = 10,   // the VXLAN header has no valid VNI (RFC 7348, section 5)
     underlay_other_mac     = 11,   // the frame is for another MAC (RFC 1812, section 5.3.4)
     unknown_source         = 12,   // VXLAN from an address of neither a server nor a remote
+    nd_hop_limit           = 13,   // neighbour discovery that a router has forwarded (RFC 4861, 6.1)
+    punt_rate_limited      = 14,   // for the CPU, above the rate of its kind (`punts_limited`)
     parser_limit           = 15,   // any other error of the parser
 
     // Inner packet.
@@ -66,10 +68,17 @@ enum bit<8> drop_reason_t {
 
 enum bit<8> punt_reason_t {
     none                   = 0,
-    link_protocol          = 128,  // ARP, LLDP, LACP
-    link_local             = 129,  // neighbour discovery, OSPF and others with link-local groups
-    gateway_address        = 130,  // BGP, BFD, ping, all but VXLAN to an address of the gateway
-    internet               = 131   // tenant traffic to the Internet, because the gateway has no NAT
+    link_protocol          = 128,  // LLDP, LACP, EAPOL
+    link_local             = 129,  // others to link-local groups: OSPF, VRRP, IGMP, MLD
+    gateway_address        = 130,  // others to an address of the gateway
+    internet               = 131,  // tenant traffic to the Internet, because the gateway has no NAT
+    arp                    = 132,
+    nd                     = 133,  // neighbour and router discovery (RFC 4861)
+    bgp                    = 134,  // TCP port 179
+    bfd                    = 135,  // RFC 5881, RFC 5883, RFC 7130
+    dhcp                   = 136,  // DHCP, DHCPv6
+    icmp                   = 137,  // ICMP and ICMPv6 messages that are no errors, such as echo
+    icmp_error             = 138   // ICMP and ICMPv6 errors, such as packet too big
 }
 
 #endif

@@ -192,24 +192,49 @@ def not_tunnelled():
     """Packets of the underlay to the gateway itself, and invalid ones."""
     mac = {"src": RED_A.host.mac, "dst": RED_A.host.gateway_mac}
     v4, v6 = VTEP[4], VTEP[6]
+    one_hop = {"hlim": 255}
     punted = {
+        "arp": {"ARP": Ether(dst="ff:ff:ff:ff:ff:ff") / ARP(pdst=v4)},
         "link_protocol": {
-            "ARP": Ether(dst="ff:ff:ff:ff:ff:ff") / ARP(pdst=v4),
             "LLDP": Ether(dst="01:80:c2:00:00:0e", type=0x88CC) / Raw(b"\x02\x07\x04" + b"a" * 40),
             "LACP": Ether(dst="01:80:c2:00:00:02", type=0x8809) / Raw(b"\x01\x01" + b"b" * 60),
+            "EAPOL": Ether(dst="01:80:c2:00:00:03", type=0x888E) / Raw(b"\x01\x01" + b"c" * 60),
         },
         "link_local": {
             "OSPF": Ether(**mac) / IP(src="192.0.2.11", dst="224.0.0.5", proto=89, ttl=1) / Raw(b"hello"),
-            "neighbour discovery": Ether(**mac) / IPv6(src="fe80::1", dst="ff02::1:ff00:1", nh=58) / Raw(b"\x87" + b"\0" * 23),
-            "to a link-local address": Ether(**mac) / IPv6(src="fe80::1", dst="fe80::2", nh=58) / Raw(b"\x88" + b"\0" * 23),
+            "to a link-local address": Ether(**mac) / IPv6(src="fe80::1", dst="fe80::2", nh=89) / Raw(b"\x88" + b"\0" * 23),
         },
-        "gateway_address": {
+        "nd": {
+            "solicitation": Ether(**mac) / IPv6(src="fe80::1", dst="ff02::1:ff00:1", nh=58, **one_hop) / Raw(b"\x87" + b"\0" * 23),
+            "advertisement": Ether(**mac) / IPv6(src="fe80::1", dst="fe80::2", nh=58, **one_hop) / Raw(b"\x88" + b"\0" * 23),
+        },
+        "icmp": {
             "ping": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / ICMP(),
+            "ping6": Ether(**mac) / IPv6(src="2001:db8::1", dst=v6, nh=58) / Raw(b"\x80" + b"\0" * 7),
+        },
+        "icmp_error": {
+            "too big": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / ICMP(type=3, code=4) / Raw(b"q" * 28),
+            "too big, IPv6": Ether(**mac) / IPv6(src="2001:db8::1", dst=v6, nh=58) / Raw(b"\x02" + b"\0" * 47),
+        },
+        "bgp": {
             "BGP": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / TCP(dport=179),
-            "BFD": Ether(**mac) / IPv6(src="2001:db8::1", dst=v6) / UDP(dport=3784) / Raw(b"\x20" * 24),
+            "BGP that answers": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / TCP(sport=179, dport=40000),
+        },
+        "bfd": {
+            "BFD": Ether(**mac) / IPv6(src="2001:db8::1", dst=v6, **one_hop) / UDP(dport=3784) / Raw(b"\x20" * 24),
+            "BFD over several hops": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / UDP(dport=4784) / Raw(b"\x20" * 24),
+        },
+        "dhcp": {"DHCP": Ether(dst="ff:ff:ff:ff:ff:ff") / IP(src="192.0.2.11", dst="255.255.255.255") / UDP(sport=67, dport=68)},
+        "gateway_address": {
             "not VXLAN's port": Ether(**mac) / IP(src="192.0.2.11", dst=v4) / UDP(dport=4790) / Raw(b"\x08" * 60),
+            "forwarded BFD": Ether(**mac) / IP(src="192.0.2.11", dst=v4, ttl=254) / UDP(dport=3784) / Raw(b"\x20" * 24),
         },
     }
+    for hops in (1, 64, 254):
+        frame = Ether(**mac) / IPv6(src="fe80::1", dst="ff02::1:ff00:1", nh=58, hlim=hops) / Raw(b"\x87" + b"\0" * 23)
+        yield drop(f"neighbour discovery with hop limit {hops}", RED_A, frame, "nd_hop_limit")
+    frame = Ether(src=RED_A.host.mac, dst="02:00:00:99:99:99") / ARP(pdst=v4)
+    yield drop("ARP to another MAC", RED_A, frame, "underlay_other_mac")
     for reason, frames in punted.items():
         for name, frame in frames.items():
             yield cpu(name, RED_A, frame, reason)

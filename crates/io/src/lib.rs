@@ -11,8 +11,11 @@
 //! | [`dpdk::DpdkPort`]: network cards, DPDK's virtual devices | `dpdk/`, `shim/dpdk.c` |
 //! | [`RawPort`]: a network interface, by an AF_PACKET socket | `raw.rs`, `nic_offload.rs`, `gso_tap.rs` |
 //! | super-frames and open checksums: finished for ports that cannot | `segment/`, `offload_queues.rs` |
+//! | receive queues of a raw port for control traffic | `control_queues.rs` |
 //! | [`memif::MemifPort`]: another process, by shared memory, without DPDK | `memif/` |
 //! | [`xdp::XdpPort`]: an interface with a flow cache in the kernel | `xdp/`, `bpf/terrace.bpf.c` |
+//! | [`tap::Tap`]: an interface of the host | `tap.rs` |
+//! | [`KernelInterface`]: hides packets from the kernel's stack | `kernel_filter.rs`, `bpf/hide.bpf.c` |
 //! | [`memory::pair`]: two ports that are connected to each other | `memory.rs` |
 //! | [`capture`]: pcap files; [`CapturePort`]: a port on them | `capture.rs`, `capture_port.rs` |
 //! | [`Tracer`], [`FaultInjector`]: ports that wrap other ports | `tracer.rs`, `fault.rs` |
@@ -26,6 +29,7 @@
 
 pub mod capture;
 mod capture_port;
+mod control_queues;
 mod device_drops;
 mod device_offloads;
 pub mod dpdk;
@@ -36,6 +40,7 @@ pub mod guard_pages;
 mod idle;
 mod interface;
 mod interface_probe;
+mod kernel_filter;
 mod latency;
 pub mod memif;
 pub mod memory;
@@ -57,6 +62,7 @@ mod waker;
 #[cfg_attr(not(has_dpdk), allow(dead_code))]
 mod sys;
 mod take_over;
+pub mod tap;
 mod tracer;
 mod workers;
 pub mod xdp;
@@ -67,6 +73,7 @@ pub use fault::{FaultInjector, FaultRates};
 pub use idle::IdlePolicy;
 pub use interface::{OpenedPort, PortKind, open_port};
 pub use interface_probe::InterfaceProbe;
+pub use kernel_filter::{HiddenPackets, KernelFilter, KernelFilterError, KernelInterface};
 pub use latency::Latency;
 pub use namespace::Namespace;
 pub use offload_counters::OffloadCounters;

@@ -1,6 +1,6 @@
 //! The interface that every port implements.
 
-use crate::{PortError, PortTransfer, TxBatch, TxOffloads};
+use crate::{KernelInterface, PortError, PortTransfer, TxBatch, TxOffloads};
 use packet::{Batch, Packet, PortCounters, PortId};
 use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -103,6 +103,12 @@ pub trait Port: Send {
         None
     }
 
+    /// Returns the interface of the port if the kernel's own stack receives its packets too. `None`
+    /// for devices and for programs in front of the stack.
+    fn kernel_interface(&self) -> Option<KernelInterface> {
+        None
+    }
+
     /// Returns the state with which another process continues this port
     /// ([`crate::open_transferred`]), after the last packets that were received or sent. Do not use
     /// the port after this call, except for [`Port::cancel_transfer`]; dropping it has no effect on
@@ -151,6 +157,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn counters(&mut self) -> &PortCounters {
         (**self).counters()
+    }
+
+    fn kernel_interface(&self) -> Option<KernelInterface> {
+        (**self).kernel_interface()
     }
 
     fn begin_transfer(&mut self) -> Option<PortTransfer> {

@@ -1,5 +1,6 @@
 //! A network interface as a port, by a raw AF_PACKET socket.
 
+use crate::control_queues::{ControlQueues, ControlQueuesSlot};
 use crate::device_drops::DeviceDrops;
 use crate::gso_tap::{GsoTap, GsoTapError};
 use crate::nic_offload::{AcceptedPacket, VNET_HEADER, accept_offloads, is_super_frame, tx_drop_reason, vnet_header};
@@ -9,12 +10,13 @@ use crate::segment::SegmentPool;
 use crate::segment::headers::{Headers, Transport};
 use crate::spill::{SpillBuffers, VECTOR};
 use crate::sys::{InterfaceWatch, PacketSocket, ReceivedMetadata, SocketOpenError, is_enabled};
-use crate::{Port, PortError, PortFault, Readiness, TxBatch, TxOffloads};
+use crate::{KernelInterface, Port, PortError, PortFault, Readiness, TxBatch, TxOffloads};
 use packet::{Batch, Counter, MAX_LEN, MAX_WIRE_LEN, Packet, PortCounters, PortId, PortReason};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// Bytes added to the MTU for the receive buffer: Ethernet header and one VLAN tag that stays in
 /// the packet, rounded up.
@@ -48,6 +50,9 @@ pub struct RawPort {
     pending: VecDeque<Packet>,
     /// The TAP through which super-frames and open checksums leave, or why there is none.
     gso_tap: Result<GsoTap, GsoTapError>,
+    /// Queues of control traffic, which are read first.
+    control: Option<ControlQueues>,
+    new_control: Arc<ControlQueuesSlot>,
     watch: Option<InterfaceWatch>,
     /// Packets that the device dropped after it accepted them.
     device: Option<DeviceDrops>,
@@ -99,6 +104,7 @@ impl RawPort {
         // Without the watch, the port does not report its link.
         let watch = InterfaceWatch::of_socket(socket.as_fd(), &interface, index).ok();
         let (counters, received) = (counters.into_counters(), Vec::with_capacity(VECTOR));
+        let (control, new_control) = (None, Arc::default());
         Ok(RawPort {
             interface,
             socket,
@@ -109,6 +115,8 @@ impl RawPort {
             split: SegmentPool::default(),
             pending: VecDeque::new(),
             gso_tap: Err(GsoTapError::NotTransferred),
+            control,
+            new_control,
             watch,
             device,
             taken: Counter::default(),
@@ -162,6 +170,8 @@ impl RawPort {
             spill: SpillBuffers::new(),
             split: SegmentPool::default(),
             pending: VecDeque::new(),
+            control: None,
+            new_control: Arc::default(),
         })
     }
 
@@ -301,24 +311,17 @@ impl RawPort {
         self.counters.drops.add_counter(reason, lost);
         self.counters.sent = self.counters.sent.since(lost);
     }
-}
 
-/// Removes an error from a list of pending errors. Returns whether it was there.
-fn take(errors: &mut [Option<i32>], error: Option<i32>) -> bool {
-    let found = errors.iter_mut().find(|known| known.is_some() && **known == error);
-    found.is_some_and(|known| known.take().is_some())
-}
-
-impl Port for RawPort {
-    fn name(&self) -> &str {
-        &self.interface
+    /// Receives control traffic from queues of its own from now on.
+    fn divide_queue(&mut self, queues: ControlQueues) {
+        // Without the division the own queue has all packets, and the others are closed.
+        if queues.divide(&self.socket).is_ok() {
+            self.control = Some(queues);
+        }
     }
 
-    fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
+    /// Receives packets from a queue of control traffic, or from the port's own.
+    fn receive_queue(&mut self, queue: Option<usize>, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         let mut delivered = self.deliver_pending(batch);
         let before = batch.len();
         let wanted = batch.remaining_capacity().min(VECTOR);
@@ -328,7 +331,9 @@ impl Port for RawPort {
         }
         let slots = &mut batch.packets_mut()[before..];
         let space = self.mtu + LINK_HEADERS;
-        let outcome = self.socket.receive(slots, space, &mut self.spill, &mut self.received);
+        let control = queue.and_then(|index| self.control.as_ref()?.sockets.get(index));
+        let socket = control.unwrap_or(&self.socket);
+        let outcome = socket.receive(slots, space, &mut self.spill, &mut self.received);
         let kept = match &outcome {
             Ok(()) => self.accept_received(slots, id, space),
             Err(_) => 0,
@@ -353,7 +358,8 @@ impl Port for RawPort {
         }
     }
 
-    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
+    /// Sends packets, as [`Port::send`].
+    fn send_batch(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let none = Packet::new();
         let mut vector: [&Packet; VECTOR] = [&none; VECTOR];
         let mut vnet_headers = [[0; VNET_HEADER]; VECTOR];
@@ -391,6 +397,37 @@ impl Port for RawPort {
         }
         sent + self.send_vector(&vector[..filled], &vnet_headers[..filled])
     }
+}
+
+/// Removes an error from a list of pending errors. Returns whether it was there.
+fn take(errors: &mut [Option<i32>], error: Option<i32>) -> bool {
+    let found = errors.iter_mut().find(|known| known.is_some() && **known == error);
+    found.is_some_and(|known| known.take().is_some())
+}
+
+impl Port for RawPort {
+    fn name(&self) -> &str {
+        &self.interface
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
+        if let Some(queues) = self.new_control.take() {
+            self.divide_queue(queues);
+        }
+        let mut kept = 0;
+        for queue in 0..self.control.as_ref().map_or(0, |control| control.sockets.len()) {
+            kept += self.receive_queue(Some(queue), id, batch)?;
+        }
+        Ok(kept + self.receive_queue(None, id, batch)?)
+    }
+
+    fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
+        self.send_batch(packets)
+    }
 
     fn tx_offloads(&self) -> TxOffloads {
         TxOffloads { checksum: true, plain_tcp: true, tunnelled_tcp: self.gso_tap.is_ok() }
@@ -400,11 +437,13 @@ impl Port for RawPort {
         if !self.pending.is_empty() {
             return Readiness::Now;
         }
-        Readiness::Wait(self.socket.as_fd())
+        Readiness::Wait(self.control.as_ref().map_or(self.socket.as_fd(), ControlQueues::as_fd))
     }
 
     fn counters(&mut self) -> &PortCounters {
-        self.counters.drops.count_drops(PortReason::RxQueueFull, self.socket.take_drops());
+        let control = self.control.iter().flat_map(|control| &control.sockets);
+        let lost: u64 = control.chain(std::iter::once(&self.socket)).map(PacketSocket::take_drops).sum();
+        self.counters.drops.count_drops(PortReason::RxQueueFull, lost);
         self.count_device_drops();
         &self.counters
     }
@@ -418,7 +457,15 @@ impl Port for RawPort {
         }
     }
 
+    fn kernel_interface(&self) -> Option<KernelInterface> {
+        KernelInterface::new(&self.interface, self.socket.as_fd(), Some(self.new_control.clone()))
+    }
+
     fn begin_transfer(&mut self) -> Option<PortTransfer> {
+        if self.control.is_some() {
+            // The other process has no further queues yet.
+            let _ = self.socket.remove_filter();
+        }
         let counters = PortCountersState::of(self.counters());
         let (interface, index, mtu) = (self.interface.clone(), self.socket.index(), self.mtu as u64);
         let tap = self.gso_tap.as_ref().ok().map(GsoTap::descriptors);
@@ -428,5 +475,11 @@ impl Port for RawPort {
             .chain(tap.into_iter().flatten().map(AsFd::as_fd))
             .collect();
         PortTransfer::new(kind, &RawPortState { interface, index, mtu, counters }, &descriptors)
+    }
+
+    fn cancel_transfer(&mut self) {
+        if let Some(queues) = self.control.take() {
+            self.divide_queue(queues);
+        }
     }
 }

@@ -87,6 +87,13 @@ pub trait RunHooks<E: ?Sized> {
         let _ = runner;
     }
 
+    /// Called before the next batch after [`RunnerWaker::nudge`]. Can send packets of other threads
+    /// with [`Runner::send`]. Returns whether more packets wait, which are handled after that batch.
+    fn on_nudge(&mut self, runner: &mut Runner) -> bool {
+        let _ = runner;
+        false
+    }
+
     /// Called for a packet that the engine dropped, with its final content.
     fn on_drop(&mut self, packet: &Packet, reason: DropReason) {
         let _ = (packet, reason);
@@ -246,6 +253,13 @@ impl Runner {
         self.ports.iter()
     }
 
+    /// Sends packets on a port, unchanged and without the engine. Returns the number of sent ones;
+    /// `None` if the port is not attached.
+    pub fn send(&mut self, id: PortId, packets: &mut [Packet]) -> Option<usize> {
+        let index = self.ports.binary_search_by_key(&id, |attached| attached.id).ok()?;
+        Some(self.ports[index].port.send(&mut TxBatch::of(packets)))
+    }
+
     /// Sets the idle policy.
     pub fn with_idle(mut self, idle: IdlePolicy) -> Runner {
         self.idle_state = IdleState::new(idle);
@@ -268,6 +282,7 @@ impl Runner {
             if stop.load(Ordering::Relaxed) {
                 break Ok(());
             }
+            self.handle_nudge(supervisor);
             let round = match self.poll_ports(engine, supervisor) {
                 Ok(PollResult::Ended) => break Ok(()),
                 Ok(round) => round,
@@ -300,6 +315,17 @@ impl Runner {
         self.report.run_time = before + began.elapsed();
         self.update_port_counters();
         outcome.map(|()| &self.report)
+    }
+
+    /// Lets the supervisor send packets of other threads, if they were announced.
+    fn handle_nudge<E: ?Sized>(&mut self, supervisor: &mut (impl RunHooks<E> + ?Sized)) {
+        let is_nudged = self.waker.as_ref().is_some_and(|waker| waker.take_nudge());
+        if is_nudged
+            && supervisor.on_nudge(self)
+            && let Some(waker) = &self.waker
+        {
+            waker.nudge();
+        }
     }
 
     /// Returns the statistics up to now.

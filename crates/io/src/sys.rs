@@ -123,6 +123,15 @@ pub(crate) fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<(
     Ok(())
 }
 
+/// Returns the network namespace of a socket (ioctl SIOCGSKNS of linux/sockios.h, Linux 4.10).
+pub(crate) fn network_namespace_of(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    const SIOCGSKNS: libc::c_ulong = 0x894c;
+    // SAFETY: no pointers are passed, and the descriptor is open for the time of the borrow.
+    let fd = check_result(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS as _) })?;
+    // SAFETY: the call succeeded, so `fd` is open and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Metadata of a received packet.
 pub(crate) struct ReceivedMetadata {
     /// Its full length in bytes. If it exceeds the offered space, the remaining bytes are lost.
@@ -220,6 +229,21 @@ impl PacketSocket {
         check_result(result).map_err(failed("bind the socket"))?;
         let _ = has_carrier(&self.fd, interface);
         Ok(())
+    }
+
+    /// Receives only packets that the classic BPF program accepts, from now on.
+    pub(crate) fn set_filter(&self, code: &[libc::sock_filter]) -> io::Result<()> {
+        let program = libc::sock_fprog {
+            len: u16::try_from(code.len()).map_err(io::Error::other)?,
+            // The system call only reads.
+            filter: code.as_ptr().cast_mut(),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// Receives all packets again.
+    pub(crate) fn remove_filter(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
     }
 
     /// Returns the interface's MTU in bytes and its ARPHRD hardware type.
@@ -406,6 +430,12 @@ impl InterfaceWatch {
         let mtu = interface_request(&self.fd, &self.name, libc::SIOCGIFMTU).ok()?;
         // SAFETY: the call succeeded, so it has set this member of the union.
         u32::try_from(unsafe { mtu.ifr_ifru.ifru_mtu }).ok()
+    }
+
+    /// Returns a socket in the interface's namespace, for requests.
+    #[cfg_attr(not(has_dpdk), allow(dead_code))]
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Returns the MTU at the time of opening, in bytes.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub struct RunnerWaker {
     is_pending: AtomicBool,
+    is_nudged: AtomicBool,
     event: EventFd,
 }
 
@@ -18,13 +19,36 @@ impl RunnerWaker {
     /// # Errors
     /// The system provides no descriptor.
     pub fn new() -> io::Result<RunnerWaker> {
-        Ok(RunnerWaker { is_pending: AtomicBool::new(false), event: EventFd::new()? })
+        Ok(RunnerWaker {
+            is_pending: AtomicBool::new(false),
+            is_nudged: AtomicBool::new(false),
+            event: EventFd::new()?,
+        })
     }
 
     /// Calls the runner. Earlier writes of this thread are visible to it (release/acquire).
     pub fn wake(&self) {
         self.is_pending.store(true, Ordering::Release);
         self.event.signal();
+    }
+
+    /// Announces packets of another thread: the runner calls [`crate::RunHooks::on_nudge`] before it
+    /// receives its next batch, without a tick. Earlier writes of this thread are visible to it
+    /// (release/acquire).
+    pub fn nudge(&self) {
+        if !self.is_nudged.swap(true, Ordering::Release) {
+            self.event.signal();
+        }
+    }
+
+    /// Returns whether there was a nudge since the last query, and clears it.
+    pub(crate) fn take_nudge(&self) -> bool {
+        let is_nudged = self.is_nudged.load(Ordering::Relaxed) && self.is_nudged.swap(false, Ordering::Acquire);
+        if is_nudged {
+            // A pending call keeps its flag, which is checked before the next sleep.
+            self.event.clear();
+        }
+        is_nudged
     }
 
     /// Returns whether there was a call since the last query, and clears it.

@@ -202,6 +202,10 @@ impl<E> RunHooks<E> for Publisher<E> {
         self.inner.on_ports(runner);
     }
 
+    fn on_nudge(&mut self, runner: &mut Runner) -> bool {
+        self.inner.on_nudge(runner)
+    }
+
     fn on_drop(&mut self, packet: &Packet, reason: DropReason) {
         self.inner.on_drop(packet, reason);
     }

@@ -4,6 +4,8 @@ use crate::counts::{CounterTracker, WorkerCounts};
 use crate::cpu_port::{CpuPort, PuntSink, PuntedPacket};
 use crate::engine::EngineControl;
 use crate::explain::{TappedEngine, TraceSessions};
+use crate::host::HostPorts;
+use crate::link_watch::LinkWatch;
 use crate::region::{OpenPort, OpenPorts};
 use crate::worker_engine::WorkerEngine;
 use bytes::Bytes;
@@ -148,27 +150,7 @@ pub struct DataPlane {
     worker_ports: Mutex<BTreeMap<PortId, WorkerPort>>,
     taps: Arc<TraceSessions>,
     news: Arc<LinkWatch>,
-}
-
-/// Signals that a link has gone down or come up since the last wait.
-#[derive(Debug, Default)]
-pub struct LinkWatch {
-    changed: Mutex<bool>,
-    news: Condvar,
-}
-
-impl LinkWatch {
-    fn notify_change(&self) {
-        *self.changed.lock() = true;
-        self.news.notify_all();
-    }
-
-    /// Waits until a link goes down or comes up, at most `at_most`.
-    pub fn wait_for_change(&self, at_most: Duration) {
-        let mut changed = self.changed.lock();
-        self.news.wait_while_for(&mut changed, |changed| !*changed, at_most);
-        *changed = false;
-    }
+    host: Arc<HostPorts>,
 }
 
 impl DataPlane {
@@ -192,10 +174,12 @@ impl DataPlane {
         let mut worker_ports = BTreeMap::new();
         let punts_lost = Arc::new(AtomicU64::new(0));
         let taps = Arc::new(TraceSessions::default());
+        let host = Arc::new(HostPorts::new(mailboxes.iter().map(|mailbox| mailbox.call.clone()).collect()));
         let mut controller = None;
         let mut workers = Vec::new();
         for (number, seat) in seats.into_iter().enumerate() {
             let mut ports = seat.ports;
+            ports.iter().for_each(|port| host.add_port(port.id, port.port.kernel_interface()));
             worker_ports.extend(ports.iter().map(|port| (port.id, WorkerPort::new(number, &*port.port))));
             if let Some(id) = cpu_port {
                 let mut port = CpuPort::new(punts.clone(), punts_lost.clone());
@@ -214,13 +198,34 @@ impl DataPlane {
         let news: Arc<LinkWatch> = Arc::default();
         let supervise = |number: usize| -> Box<dyn RunHooks<TappedEngine> + Send> {
             let mailbox = mailboxes[number].clone();
-            let (punts, lost, news) = (punts.clone(), punts_lost.clone(), news.clone());
+            let (punts, lost, news, host) = (punts.clone(), punts_lost.clone(), news.clone(), host.clone());
             let (ledger, reasons) = (CounterTracker::default(), ReasonTable::default());
-            Box::new(WorkerHooks { mailbox, ledger, reasons, punts, lost, news, link_changed: false })
+            Box::new(WorkerHooks {
+                mailbox,
+                ledger,
+                reasons,
+                punts,
+                lost,
+                news,
+                link_changed: false,
+                host,
+                host_frames: Vec::new(),
+            })
         };
         let workers = Workers::start(workers, supervise)?;
         let (cpu_id, worker_ports) = (cpu_port.map(PortId), Mutex::new(worker_ports));
-        Ok(DataPlane { workers, mailboxes, cores, cpu_port: controller, punts_lost, cpu_id, worker_ports, taps, news })
+        Ok(DataPlane {
+            workers,
+            mailboxes,
+            cores,
+            cpu_port: controller,
+            punts_lost,
+            cpu_id,
+            worker_ports,
+            taps,
+            news,
+            host,
+        })
     }
 
     /// Returns the number of workers.
@@ -321,6 +326,7 @@ impl DataPlane {
     pub fn attach(&self, worker: usize, port: impl Into<DetachedPort>) -> Result<(), DataPlaneError> {
         let port = port.into();
         let (id, seated) = (port.attached.id, WorkerPort::new(worker, &*port.attached.port));
+        let kernel_interface = port.attached.port.kernel_interface();
         let mut worker_ports = self.worker_ports.lock();
         if let Some(WorkerPort { name: first, .. }) = worker_ports.get(&id) {
             let (first, second) = (first.clone(), seated.name);
@@ -332,6 +338,8 @@ impl DataPlane {
             Some((_, error)) => Err(DataPlaneError::Ports(error)),
             None => {
                 worker_ports.insert(id, seated);
+                self.host.add_port(id, kernel_interface);
+                self.host.set_port_state(id, true);
                 Ok(())
             }
         }
@@ -432,6 +440,11 @@ impl DataPlane {
         self.news.clone()
     }
 
+    /// Returns the host sides of the ports.
+    pub(crate) fn host(&self) -> &HostPorts {
+        &self.host
+    }
+
     /// Returns the number by which programs know the controller.
     pub fn cpu_port(&self) -> Option<PortId> {
         self.cpu_id
@@ -504,6 +517,9 @@ struct WorkerHooks {
     news: Arc<LinkWatch>,
     /// Whether a link has changed since the last tick.
     link_changed: bool,
+    host: Arc<HostPorts>,
+    /// Memory for frames of the host.
+    host_frames: Vec<Packet>,
 }
 
 impl RunHooks<TappedEngine> for WorkerHooks {
@@ -528,6 +544,7 @@ impl RunHooks<TappedEngine> for WorkerHooks {
 
     fn on_port(&mut self, id: PortId, name: &str, trouble: Option<&PortFault>) {
         self.link_changed = true;
+        self.host.set_port_state(id, trouble.is_none());
         match trouble {
             Some(trouble) => tracing::warn!(port = id.0, name, why = %trouble, "a port is down"),
             None => tracing::info!(port = id.0, name, "a port is up again"),
@@ -556,7 +573,14 @@ impl RunHooks<TappedEngine> for WorkerHooks {
         *self.mailbox.counts.lock() = self.ledger.counts(runner.report(), &self.reasons);
     }
 
+    fn on_nudge(&mut self, runner: &mut Runner) -> bool {
+        self.host.send_frames(runner, &mut self.host_frames)
+    }
+
     fn on_cpu(&mut self, packet: &Packet, reason: CpuReason) -> bool {
+        if let Some(accepted) = self.host.punt(packet, reason, &self.reasons) {
+            return accepted;
+        }
         let punted = PuntedPacket {
             bytes: Bytes::copy_from_slice(packet.bytes()),
             ingress: packet.ingress_port.0,

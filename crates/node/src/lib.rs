@@ -11,6 +11,7 @@
 //! | the emulated switch, tiers and flow caches, which a binary adds | `wings.rs` |
 //! | the workers and their switch to another program | `data_plane.rs`, `worker_engine.rs` |
 //! | the port between workers and the controller | `cpu_port.rs` |
+//! | the host's own stack beside the program: ARP, BGP, BFD | `host/` |
 //! | the process and its configuration file | `daemon/`, `config/` |
 //! | take-over by a new process while packets flow | `takeover/` |
 //! | statistics by name, and how they are shown | `counts.rs`, `observe/`, `status.rs` |
@@ -31,6 +32,8 @@ mod device;
 mod dynamic_state;
 pub mod engine;
 pub mod explain;
+pub mod host;
+mod link_watch;
 pub mod log;
 pub mod metrics;
 mod migrate;
@@ -46,8 +49,9 @@ mod worker_engine;
 
 pub use counts::{PortCounts, WorkerCounts};
 pub use cpu_port::{PuntSink, PuntedPacket};
-pub use data_plane::{DataPlane, DataPlaneError, LinkWatch, PausedPort, WorkerSpec};
+pub use data_plane::{DataPlane, DataPlaneError, PausedPort, WorkerSpec};
 pub use device::{Node, NodeParts, StartError};
+pub use link_watch::LinkWatch;
 pub use migrate::state_to_batches;
 pub use store::{Store, StoreError, StoredConfig, StoredDigest};
 pub use worker_engine::WorkerEngine;

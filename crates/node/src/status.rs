@@ -205,6 +205,37 @@ pub struct PortStatus {
     /// Hook of the kernel's flow cache at the port: `tc`, `xdp` or `xdp, generic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The host side of the port's uplink, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostStatus>,
+}
+
+/// Status of the host side of an uplink, since the process started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Interface.
+    pub interface: String,
+    /// Whether the interface is a TAP of the node; otherwise it is the port's own interface.
+    pub is_tap: bool,
+    /// Packets that the host received, by kind.
+    pub to_host: Vec<HostRow>,
+    /// Frames that the host sent.
+    pub from_host: Counter,
+    /// Lost packets, by reason and kind.
+    pub drops: Vec<HostRow>,
+}
+
+/// Packets of one kind between the gateway and the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostRow {
+    /// Kind: a punt reason of the gateway, or `from_host`.
+    pub kind: String,
+    /// Reason of a loss; empty otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Number of packets and bytes.
+    #[serde(flatten)]
+    pub count: Counter,
 }
 
 /// Packets counted for one reason.

@@ -11,6 +11,7 @@ mod edit;
 mod entries;
 mod fields;
 mod host_side;
+mod host_uplinks;
 mod item_list;
 mod load;
 mod model;
@@ -32,11 +33,13 @@ pub use addresses::{
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, ResolvedRegion, RouteScope, RouteTarget, check};
 pub use edit::{Document, Edit};
 pub use entries::{
-    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, KernelSources, NotAGateway,
-    PortStates, RegionPart, TransitPath, changes, defaults, diff, entries, kernel_changes, source_of, visit,
+    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, KernelSources, MeterSetting,
+    NotAGateway, PortStates, RegionPart, TransitPath, changes, defaults, diff, entries, kernel_changes, punt_meters,
+    source_of, visit,
 };
 pub use fields::NameText;
-pub use host_side::{HostInterface, HostSide};
+pub use host_side::{HostSide, PuntRates};
+pub use host_uplinks::HostInterface;
 pub use item_list::ItemList;
 pub use load::{MAX_FILE_BYTES, RegionLoadError, load, parse, read, schema};
 pub use model::*;

@@ -1,7 +1,7 @@
 //! Model of the region file as written. Objects refer to each other by name.
 
 use crate::fields::{NameText, item_list, non_null, optional_list, required_list};
-use crate::host_side::{HostInterface, HostSide};
+use crate::host_side::{HostSide, PuntRates};
 use crate::item_list::ItemList;
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::underlay_source::{DEFAULT_MAX_ROUTES, MAIN_TABLE, UnderlaySource};
@@ -75,6 +75,11 @@ pub struct Gateway {
     #[schemars(with = "NumberWithPos<u32>")]
     #[schemars(range(min = 1, max = 60_000))]
     pub max_routes: Option<NumberWithPos<u32>>,
+    /// Rates at which packets for the host pass to the host sides of uplinks. Only with an uplink
+    /// that has a host side.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "PuntRates")]
+    pub punt_rates: Option<PuntRates>,
 }
 
 impl Gateway {
@@ -120,14 +125,6 @@ pub struct Uplink {
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "HostSide")]
     pub host: Option<HostSide>,
-}
-
-impl Uplink {
-    /// Returns the interface on the host side. `None`: the uplink has no host side.
-    pub fn host_interface(&self) -> Option<HostInterface<'_>> {
-        let host = self.host.as_ref()?;
-        host.interface.as_ref().map(|name| HostInterface::Kernel(&name.value))
-    }
 }
 
 /// A server that hosts virtual machines.

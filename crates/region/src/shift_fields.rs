@@ -1,7 +1,7 @@
 //! Lists the fields of the model that contain positions, so that these can move with the text.
 
 use crate::check::FlatRoute;
-use crate::host_side::HostSide;
+use crate::host_side::{HostSide, PuntRates};
 use crate::model::{
     AclRule, Extension, Gateway, Peering, PolicyRoute, RegionFile, Remote, RemoteKind, Route, RouteTable, Server,
     Uplink, Vm, Vpc,
@@ -39,11 +39,17 @@ shift_fields!(Shift::relocate for PolicyRoute: from, table; fixed:);
 shift_fields!(Shift::relocate for FlatRoute: origin; fixed: prefix, scope, target, via);
 shift_fields!(ShiftInside::relocate_inside for Route: to, peer, remote, vni; fixed: internet, blackhole);
 shift_fields!(ShiftInside::relocate_inside for AclRule: priority, protocol, from, to, source_ports, ports, icmp_type, icmp_code; fixed: action, direction);
-shift_fields!(Shift::relocate for Gateway: mac, vteps, sources, table, max_routes; fixed: underlay);
+shift_fields!(Shift::relocate for Gateway: mac, vteps, sources, table, max_routes, punt_rates; fixed: underlay);
 shift_fields!(Shift::relocate for Uplink: name, port, mac, peer_mac, mtu, host; fixed:);
-shift_fields!(Shift::relocate for HostSide: interface; fixed:);
+shift_fields!(Shift::relocate for HostSide: tap, interface, addresses; fixed:);
 shift_fields!(Shift::relocate for Server: name, address, uplinks; fixed:);
 shift_fields!(Shift::relocate for Remote: name, kind, address, vni, mac, uplinks, sources; fixed:);
+
+impl Shift for PuntRates {
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
+        self.written_mut().for_each(|rate| rate.relocate(to));
+    }
+}
 
 impl Shift for Peering {
     fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {

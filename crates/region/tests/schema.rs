@@ -25,11 +25,21 @@ fn everything() -> Value {
         "gateway": {
             "mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"], "sources": ["203.0.113.0/24"],
             "underlay": "kernel", "table": 254, "max_routes": 100,
+            "punt_rates": {
+                "arp": 600, "nd": 600, "bgp": 6000, "bfd": 6000, "link_protocol": 300, "link_local": 300, "dhcp": 100,
+                "icmp": 600, "icmp_error": 1000, "gateway_address": 600,
+            },
         },
-        "uplinks": [{
-            "name": "u", "port": 1, "mac": "02:00:00:00:01:01", "peer_mac": "02:00:00:00:01:02", "mtu": 1600,
-            "host": {"interface": "eth1"},
-        }],
+        "uplinks": [
+            {
+                "name": "u", "port": 1, "mac": "02:00:00:00:01:01", "peer_mac": "02:00:00:00:01:02", "mtu": 1600,
+                "host": {"tap": "tgu1", "addresses": ["198.51.100.1"]},
+            },
+            {
+                "name": "v", "port": 2, "mac": "02:00:00:00:01:03", "peer_mac": "02:00:00:00:01:02",
+                "host": {"interface": "eth1"},
+            },
+        ],
         "servers": [{"name": "s", "address": "192.0.2.11", "uplinks": ["u"]}],
         "remotes": [{
             "name": "x", "kind": "idc", "address": "192.0.2.12", "vni": 5, "mac": "02:00:00:00:05:01", "uplinks": ["u"],

@@ -9,7 +9,7 @@ use crate::device_drops::DeviceDrops;
 use crate::nic_offload::tx_drop_reason;
 use crate::port::now;
 use crate::sys::InterfaceWatch;
-use crate::{Port, PortError, PortFault, Readiness, TxBatch};
+use crate::{KernelInterface, Port, PortError, PortFault, Readiness, TxBatch};
 use packet::{Batch, Counter, Packet, PortCounters, PortId, PortReason};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -370,6 +370,12 @@ impl Port for DpdkPort {
             self.counters.sent = self.counters.sent.since(lost);
         }
         &self.counters
+    }
+
+    fn kernel_interface(&self) -> Option<KernelInterface> {
+        // AF_XDP receives before the stack, and other drivers have no interface.
+        let interface = self.interface.as_ref().filter(|_| self.driver == "net_af_packet")?;
+        KernelInterface::new(interface.name(), interface.as_fd(), None)
     }
 
     fn port_fault(&mut self) -> Option<PortFault> {

@@ -38,6 +38,7 @@ mod test_run;
 
 pub use attached::XdpMode;
 pub use classifier::TcStats;
+pub(crate) use refusal::error_chain;
 pub use kernel::{FlowCounters, PORTS, REUSE_DELAY, XdpProgram, XdpStats};
 pub use port::{XdpPort, refuses};
 pub use tc::has_unfinished_packets;

@@ -11,7 +11,7 @@ use super::tc::TcPath;
 use crate::nic_offload::tx_drop_reason;
 use crate::port::now;
 use crate::sys::InterfaceWatch;
-use crate::{Port, PortError, PortFault, RawPort, Readiness, TxBatch, TxOffloads};
+use crate::{KernelInterface, Port, PortError, PortFault, RawPort, Readiness, TxBatch, TxOffloads};
 use packet::{Batch, MAX_LEN, PortCounters, PortId, PortReason};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -364,6 +364,13 @@ impl Port for XdpPort {
             self.set_refuses(true);
         }
         &self.counters
+    }
+
+    fn kernel_interface(&self) -> Option<KernelInterface> {
+        match &self.miss_path {
+            MissPath::Raw(raw) => raw.kernel_interface(),
+            MissPath::Sockets(_) => None,
+        }
     }
 
     fn port_fault(&mut self) -> Option<PortFault> {

@@ -9,8 +9,9 @@ pub(crate) use configs::{config_from_store, config_to_store, pack_batch, parse_d
 pub(crate) use state_transfer::{extern_value_updates, load_batches};
 
 use crate::cpu_port::PuntedPacket;
-use crate::data_plane::{DataPlane, DataPlaneError, LinkWatch, WorkerSpec};
+use crate::data_plane::{DataPlane, DataPlaneError, WorkerSpec};
 use crate::engine::{CapacityError, EngineControl, SharedEngineFactory};
+use crate::link_watch::LinkWatch;
 use crate::migrate::PipelineMapping;
 use crate::observe::named_stats::NamedStats;
 use crate::observe::{ServiceHandles, StatsSnapshot};

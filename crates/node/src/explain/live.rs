@@ -6,7 +6,7 @@ use crate::explain::explainer::{ExplainTarget, ExplainedPacket, PacketArrival, P
 use crate::explain::tap::{TraceFilter, TraceSession, TracedPacket};
 use crate::explain::trace_json::{Explanation, PacketJson, TraceJson, VerdictJson};
 use interp::host::architecture::reason_table;
-use packet::ReasonTable;
+use packet::{PortId, ReasonTable};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -144,12 +144,17 @@ impl<'a> LiveTrace<'a> {
             trace_id: seen.trace_id,
             engine_note: seen.engine_note.clone(),
             verdicts: seen.outcomes.iter().map(fate).collect(),
+            host: None,
             tier_handoffs: Vec::new(),
             omitted_verdicts: seen.more,
             explained_after_ns: 0,
             mismatch: None,
             explanation: None,
         };
+        traced.host = traced.verdicts.iter().find_map(|verdict| match verdict {
+            VerdictJson::Cpu { reason, .. } => self.node.plane.host().interface_of(PortId(seen.port), reason),
+            _ => None,
+        });
         let Some(pipeline) = &seen.pipeline else {
             traced.mismatch = Some("there was no program, and so there is nothing to explain".to_owned());
             return traced;

@@ -158,6 +158,10 @@ pub struct TraceJson {
     /// The verdicts that sent the packet to tiers in other processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tier_handoffs: Vec<TierHandoff>,
+    /// Interface of the host that received the packet, if the program punted it and its port has a
+    /// host side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Number of further verdicts that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted_verdicts: usize,

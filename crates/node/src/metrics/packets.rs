@@ -3,6 +3,7 @@
 use super::samples::{CounterSamples, LabelValues, ValueSamples, one};
 use super::scrape::ScrapeSnapshot;
 use crate::counts::PortCounts;
+use crate::host::HostCounts;
 use crate::observe::drop_reason_layer;
 use crate::status::PortState;
 use crate::underlay::PortLinkStatus;
@@ -58,6 +59,28 @@ pub(super) fn port_dropped(seen: &ScrapeSnapshot<'_>) -> CounterSamples {
         port.drops.iter().map(|(reason, count)| (labels(*number, port, Some(reason)), *count)).collect()
     };
     seen.sum.ports.iter().flat_map(drops).collect()
+}
+
+/// Labels of the host side of a port, and one or two more.
+fn host_labels(number: u32, host: &HostCounts, last: &[&str]) -> LabelValues {
+    let first = [number.to_string(), host.interface.clone()];
+    first.into_iter().chain(last.iter().map(|label| (*label).to_owned())).collect()
+}
+
+pub(super) fn to_host(seen: &ScrapeSnapshot<'_>) -> CounterSamples {
+    let of = |(number, host): (&u32, &HostCounts)| -> CounterSamples {
+        let kinds = host.to_host.iter().copied().chain([("from_host", host.from_host)]);
+        kinds.map(|(kind, count)| (host_labels(*number, host, &[kind]), count)).collect()
+    };
+    seen.node.host_counts().iter().flat_map(of).collect()
+}
+
+pub(super) fn host_dropped(seen: &ScrapeSnapshot<'_>) -> CounterSamples {
+    let of = |(number, host): (&u32, &HostCounts)| -> CounterSamples {
+        let drops = host.drops.iter();
+        drops.map(|(reason, kind, count)| (host_labels(*number, host, &[kind, reason]), *count)).collect()
+    };
+    seen.node.host_counts().iter().flat_map(of).collect()
 }
 
 pub(super) fn port_up(seen: &ScrapeSnapshot<'_>) -> ValueSamples {

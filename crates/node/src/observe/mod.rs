@@ -11,9 +11,10 @@ pub mod named_stats;
 pub mod requests;
 
 use crate::counts::{PortCounts, WorkerCounts};
+use crate::host::HostCounts;
 use crate::status::{
-    ActionStatus, ControllersStatus, DropRow, KeyStatus, LatencyQuantiles, NodeVersion, PortStatus, ProgramStatus,
-    RequestRow, StageStatus, TableStatus, WorkerStatus,
+    ActionStatus, ControllersStatus, DropRow, HostRow, HostStatus, KeyStatus, LatencyQuantiles, NodeVersion,
+    PortStatus, ProgramStatus, RequestRow, StageStatus, TableStatus, WorkerStatus,
 };
 use crate::{Node, admin};
 use io::Latency;
@@ -45,6 +46,17 @@ pub(crate) fn drop_reason_layer(reason: &str) -> &'static str {
         "port"
     } else {
         "program"
+    }
+}
+
+fn host_status(counts: HostCounts) -> HostStatus {
+    let row = |kind: &str, reason: &str, count| HostRow { kind: kind.to_owned(), reason: reason.to_owned(), count };
+    HostStatus {
+        interface: counts.interface,
+        is_tap: counts.is_tap,
+        to_host: counts.to_host.iter().map(|(kind, count)| row(kind, "", *count)).collect(),
+        from_host: counts.from_host,
+        drops: counts.drops.iter().map(|(reason, kind, count)| row(kind, reason, *count)).collect(),
     }
 }
 
@@ -162,6 +174,7 @@ impl Node {
             ports.entry(*number).or_insert_with(|| PortCounts { name: link.device.clone(), ..PortCounts::default() });
         }
         let paths = self.plane.paths();
+        let mut hosts = self.host_counts();
         let one = |(number, port): (u32, PortCounts)| {
             let link = links.get(&number);
             let past = before.ports.get(&number).cloned().unwrap_or_default();
@@ -176,9 +189,15 @@ impl Node {
                 changes: link.map_or(0, |link| link.changes),
                 down_seconds: link.map_or(0.0, |link| link.down_time.as_secs_f64()),
                 path: paths.get(&number).map(|path| (*path).to_owned()),
+                host: hosts.remove(&number).map(host_status),
             }
         };
         ports.into_iter().map(one).collect()
+    }
+
+    /// Returns the counts of the host sides of uplinks, by port.
+    pub fn host_counts(&self) -> BTreeMap<u32, HostCounts> {
+        self.plane.host().counts()
     }
 
     /// Returns the statistics of the native code's stages; empty without native code.

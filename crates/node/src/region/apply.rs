@@ -199,6 +199,8 @@ impl Node {
         // Checks that the program is a gateway before it runs.
         GatewayApi::new(&config.pipeline)?;
         let runs_another = self.running().is_none_or(|running| running.device_config != config.device_config);
+        // Opened before anything changes, because an interface can be refused.
+        let host = self.prepare_host(&document.region.file)?;
         // Also rewrites the store after it has failed.
         if runs_another || self.has_store_fault() {
             self.commit_config(&config, ReconcileMode::ValidObjects)?;
@@ -207,6 +209,7 @@ impl Node {
         let (api, numbers, mut changes) = self.compare_with_tables(&state, &document)?;
         drop(state);
         self.write_changes(&mut changes, &numbers)?;
+        self.commit_host(host)?;
         let (layouts, known) = (state_without_entries(config.pipeline)?, Mutex::default());
         let installed = InstalledRegion { file: file.to_owned(), document, api, numbers, layouts, known };
         *self.region.installed.write() = Some(installed);

@@ -32,6 +32,9 @@ pub enum RegionError {
     /// The program is not a gateway.
     #[error(transparent)]
     Program(#[from] region::NotAGateway),
+    /// The host side of an uplink cannot be opened.
+    #[error(transparent)]
+    Host(#[from] crate::host::HostError),
     /// The program or its entries are refused.
     #[error("{}", _0.message)]
     Refused(P4RuntimeError),

@@ -8,6 +8,7 @@
 //! transferred in a take-over.
 
 mod apply;
+mod host_sides;
 mod keeper;
 mod kernel_routes;
 mod paths;

@@ -66,7 +66,7 @@ pub fn take(
     let mut line = FdChannel::new(stream)?;
     negotiate_version(&mut line, parts.device_id)?;
     let (ports, listening, missing, waiting) = Default::default();
-    let mut taking = IncomingTakeover { line, ports, listening, missing, waiting, held: None };
+    let mut taking = IncomingTakeover { line, ports, listening, missing, waiting, held: None, taps: Vec::new() };
     match taking.run_protocol(parts, store, expected) {
         Ok(node) => {
             let IncomingTakeover { line, listening, missing, .. } = taking;
@@ -130,6 +130,8 @@ struct IncomingTakeover {
     /// Batches that wait for `COMMIT`.
     waiting: Vec<WriteBatch>,
     held: Option<TransferredState>,
+    /// TAPs of the host sides of ports.
+    taps: Vec<(PortId, String, OwnedFd)>,
 }
 
 impl IncomingTakeover {
@@ -168,6 +170,11 @@ impl IncomingTakeover {
         }
         let mut seats: Vec<Vec<AttachedPort>> = (0..workers).map(|_| Vec::new()).collect();
         self.ports.drain(..).for_each(|(worker, attached)| seats[worker].push(attached));
+        for (port, name, descriptor) in self.taps.drain(..) {
+            if let Err(error) = node.plane.host().inherit(port, &name, descriptor) {
+                tracing::error!(port = port.0, interface = name, %error, "the host side is closed");
+            }
+        }
         for (worker, ports) in seats.into_iter().enumerate() {
             for port in ports {
                 node.plane.attach(worker, port).map_err(|error| release_ports(&node, error))?;
@@ -307,6 +314,10 @@ impl IncomingTakeover {
                     let worker = worker as usize % workers.max(1);
                     self.ports.push((worker, AttachedPort { id: PortId(number), port }));
                     self.missing.retain(|missing| *missing != number);
+                }
+                (OldSideMessage::HostTap { port, name }, descriptors) => {
+                    let tap = descriptors.into_iter().next();
+                    self.taps.extend(tap.map(|descriptor| (PortId(port), name, descriptor)));
                 }
                 (OldSideMessage::Listener(address), descriptors) => {
                     let listener = descriptors.into_iter().next();

@@ -70,6 +70,8 @@ pub enum OldSideMessage {
     Held(TransferredState),
     /// Protocol 3. The encoded numbers of a region's objects such as VPCs.
     Numbers(Vec<u8>),
+    /// Protocol 4. The TAP on the host side of a port, as a descriptor, with its name.
+    HostTap { port: u32, name: String },
 }
 
 /// A digest's configuration: maximum delay of a message (ns), maximum number of messages in a list,

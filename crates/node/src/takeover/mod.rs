@@ -40,12 +40,14 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// Supported protocol versions, best first.
-const PROTOCOLS: &[u32] = &[3, 2, 1];
+const PROTOCOLS: &[u32] = &[4, 3, 2, 1];
 /// First version that transfers meter levels, idle times, digests, and batches that wait for
 /// `COMMIT`.
 const WITH_LEVELS: u32 = 2;
 /// First version that transfers the numbers of a region's objects such as VPCs.
 const WITH_NUMBERS: u32 = 3;
+/// First version that transfers the TAPs of uplinks' host sides.
+const WITH_HOST: u32 = 4;
 
 /// A take-over failed; the old process continues.
 #[derive(Debug, Error)]

@@ -2,7 +2,7 @@
 
 use super::fd_channel::FdChannel;
 use super::message::{FinalState, Hello, NewSideMessage, OldSideMessage, TransferredCounts, TransferredState, Welcome};
-use super::{PROTOCOLS, TakeoverError, WITH_LEVELS, WITH_NUMBERS, changes};
+use super::{PROTOCOLS, TakeoverError, WITH_HOST, WITH_LEVELS, WITH_NUMBERS, changes};
 use crate::data_plane::PausedPort;
 use crate::device::{Node, WriteGate, config_to_store};
 use crate::migrate::PipelineMapping;
@@ -308,6 +308,12 @@ impl OutgoingTakeover<'_> {
         for (address, listener) in self.listening {
             self.line.send_with_descriptors(&OldSideMessage::Listener(address.clone()), &[listener.as_fd()])?;
         }
+        if self.protocol >= WITH_HOST {
+            for (port, name, descriptor) in self.node.plane.host().begin_transfer() {
+                let tap = OldSideMessage::HostTap { port: port.0, name };
+                self.line.send_with_descriptors(&tap, &[descriptor.as_fd()])?;
+            }
+        }
         last.packets.clone_from(&self.pending_packets);
         last.tallied = self.node.named_stats();
         let mut counts = self.node.counts();
@@ -324,6 +330,7 @@ impl OutgoingTakeover<'_> {
         }
         drop(said);
         let _ = rustix::net::shutdown(self.line.as_fd(), rustix::net::Shutdown::Both);
+        self.node.plane.host().cancel_transfer();
         let parked = std::mem::take(&mut self.paused_ports);
         let cpu = self.node.plane.cpu_port();
         let mut back = Vec::new();

@@ -3,6 +3,7 @@
 //! Reports all problems, not just the first, and resolves names to indices.
 
 mod acl;
+mod host;
 mod names;
 pub(crate) mod number_notation;
 mod routes;
@@ -95,6 +96,7 @@ fn check_into(mut report: ProblemCollector, file: RegionFile) -> Result<Resolved
     let remotes = names::index_names(&mut report, "remote", file.remotes.iter().map(|r| &r.name));
     let vpcs = names::index_names(&mut report, "VPC", file.vpcs.iter().map(|v| &v.name));
     let (server_uplinks, remote_uplinks) = underlay::check(&mut report, &file, &uplinks);
+    host::check(&mut report, &file);
     let subnets = vpcs::check(&mut report, &file);
     let peers = vpcs::check_peerings(&mut report, &file, &vpcs);
     let routes::FlattenedRoutes { tables, policies, peer_routes } =

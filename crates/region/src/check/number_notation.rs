@@ -56,6 +56,7 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
     }
     let gateway = &file.gateway;
     all.extend(gateway.table.iter().chain(&gateway.max_routes).map(of));
+    all.extend(file.gateway.punt_rates.iter().flat_map(|rates| rates.written()).map(|(_, rate)| of(rate)));
     all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
     all.extend(numbers_of(&file.vpcs));
     all

@@ -31,6 +31,9 @@ pub(super) fn check(
     for vtep in &file.gateway.vteps {
         check_end_point(report, &mut owners, vtep, "the gateway");
     }
+    for address in file.uplinks.iter().flat_map(|uplink| &uplink.host).flat_map(|host| &host.addresses) {
+        check_end_point(report, &mut owners, address, "the gateway's host side");
+    }
     let mut server_uplinks = Vec::with_capacity(file.servers.len());
     for server in &file.servers {
         check_end_point(report, &mut owners, &server.address, &server.name);

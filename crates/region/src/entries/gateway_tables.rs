@@ -1,7 +1,7 @@
 //! Looks up the gateway program's tables and actions by name.
 
 use entries::{ActionSpec, TableEntry};
-use ir::{ActionCall, ActionId, ExternId, KeyMatch, Pipeline, TableId};
+use ir::{ActionCall, ActionId, ExternId, KeyMatch, NamedType, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::net::IpAddr;
 
@@ -57,7 +57,8 @@ pub struct GatewayApi {
     pub(super) tunnel: FamilyPair<2>,
     /// Actions: packets of servers, packets of remotes.
     pub(super) source: FamilyPair<2>,
-    pub(super) own_address: FamilyPair<1>,
+    /// Actions: tunnel addresses, other addresses.
+    pub(super) own_address: FamilyPair<2>,
     /// Actions: VPCs that accept all sources, VPCs with strict sources.
     pub(super) tenant: GatewayTable<2>,
     pub(super) vpc_source: FamilyPair<1>,
@@ -74,6 +75,10 @@ pub struct GatewayApi {
     pub(super) identity: GatewayTable<1>,
     /// Counters with one cell per VPC.
     pub(super) vpc_counters: Vec<ExternId>,
+    /// Meter with one cell per punt reason. `None` in programs that do not limit punts.
+    pub(super) punt_rate: Option<ExternId>,
+    /// Names and numbers of the punt reasons.
+    pub(super) punt_reasons: Vec<(String, u64)>,
 }
 
 impl GatewayApi {
@@ -98,7 +103,7 @@ impl GatewayApi {
             own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
             tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
             source: find.pair("classify.source_v", 1, tunnels)?,
-            own_address: find.pair("classify.own_address_v", 1, &[("tunnel_address", 0)])?,
+            own_address: find.pair("classify.own_address_v", 1, &[("tunnel_address", 0), ("router_address", 0)])?,
             tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3)])?,
             vpc_source: find.pair("tenancy.vpc_source_v", 2, &[("allowed", 0)])?,
             policy_route: find.pair("policy_routing.policy_route_v", 2, &[("use_instance", 1)])?,
@@ -112,6 +117,8 @@ impl GatewayApi {
             router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
             identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
+            punt_rate: find.counter("classify.punt.punt_rate").ok(),
+            punt_reasons: punt_reasons(pipeline),
         })
     }
 }
@@ -159,6 +166,13 @@ impl GatewayApi {
             None
         }
     }
+}
+
+/// Returns names and numbers of a program's punt reasons.
+fn punt_reasons(pipeline: &Pipeline) -> Vec<(String, u64)> {
+    let named = pipeline.named_types.iter().find(|(name, _)| name == "punt_reason_t");
+    let Some((_, NamedType::SerializableEnum(_, members))) = named else { return Vec::new() };
+    members.iter().filter_map(|(name, number)| Some((name.clone(), u64::try_from(number).ok()?))).collect()
 }
 
 /// Returns the ids of the tables of both IP versions.

@@ -11,6 +11,7 @@ mod gateway_tables;
 mod ids;
 mod kernel_paths;
 mod ports;
+mod punt_rates;
 mod sources;
 mod tenants;
 mod underlay;
@@ -21,6 +22,7 @@ pub use gateway_tables::{GatewayApi, NotAGateway};
 pub use ids::{IdAssignments, TransitPath};
 pub use kernel_paths::{KernelSources, kernel_changes};
 pub use ports::PortStates;
+pub use punt_rates::{MeterSetting, punt_meters};
 pub use sources::{EntryKey, source_of};
 pub use underlay::{DEFAULT_MTU, defaults};
 
@@ -40,6 +42,8 @@ pub struct GatewayEntries {
     pub defaults: Vec<(ir::TableId, ActionSpec)>,
     /// Counter cells that were assigned to another VPC and must restart at 0.
     pub counters_to_reset: Vec<(ir::ExternId, u64)>,
+    /// Rates of packets for the host.
+    pub meters: Vec<MeterSetting>,
 }
 
 /// Builds the entries of a region. Each has its line in `file` as provenance. `numbers` preserves
@@ -56,7 +60,12 @@ pub fn entries(
 ) -> Result<GatewayEntries, NotAGateway> {
     let api = GatewayApi::new(pipeline)?;
     let reused = api.counters_of(&numbers.assign(region));
-    let mut all = GatewayEntries { entries: Vec::new(), defaults: defaults(region, &api), counters_to_reset: reused };
+    let mut all = GatewayEntries {
+        entries: Vec::new(),
+        defaults: defaults(region, &api),
+        counters_to_reset: reused,
+        meters: punt_meters(region, &api),
+    };
     all.entries.reserve(region.file.vms.len());
     visit(region, &api, numbers, &RegionPart::Whole, &mut |entry, source| {
         all.entries.push(entry.with_provenance(source.text(file)));

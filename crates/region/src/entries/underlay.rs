@@ -89,6 +89,14 @@ impl EntryBuilder<'_> {
             let entry = self.api.own_address[family(vtep.value)].entry(vec![exact(number(vtep.value))], 0, vec![]);
             self.add_entry(entry, vtep.at, format_args!("gateway address {}", vtep.value));
         }
+        for (uplink, host) in self.region.file.uplinks.iter().filter_map(|uplink| Some((uplink, uplink.host.as_ref()?)))
+        {
+            for address in &host.addresses {
+                let keys = vec![exact(number(address.value))];
+                let entry = self.api.own_address[family(address.value)].entry(keys, 1, vec![]);
+                self.add_entry(entry, address.at, format_args!("host side of uplink {}", uplink.name.value));
+            }
+        }
         self.add_sources(&gateway.sources, SERVER, "the gateway's sources");
     }
 

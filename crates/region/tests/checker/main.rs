@@ -5,6 +5,7 @@
 
 mod addresses;
 mod any_text;
+mod host;
 mod names;
 mod numbers;
 mod peers;

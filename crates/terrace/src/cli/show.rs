@@ -306,6 +306,25 @@ fn describe_port_state(port: &node::status::PortStatus) -> String {
     }
 }
 
+/// Returns a table of the ports' host sides, if there are any: what passed and what was lost, by kind.
+fn host_sheets(ports: &[node::status::PortStatus]) -> Option<TextTable> {
+    let head = ["PORT", "HOST", "KIND", "PACKETS", "BYTES", "LOST BECAUSE"];
+    let of = |port: &node::status::PortStatus| -> Vec<Vec<String>> {
+        let Some(host) = &port.host else { return Vec::new() };
+        let start = || vec![port.number.to_string(), host.interface.clone()];
+        let row = |kind: &str, count: &packet::Counter, reason: &str| {
+            let values = [vec![kind.to_owned()], format_counter(count).to_vec(), vec![reason.to_owned()]];
+            start().into_iter().chain(values.concat()).collect::<Vec<String>>()
+        };
+        let sent = std::iter::once(row("from_host", &host.from_host, "-"));
+        let received = host.to_host.iter().map(|one| row(&format!("to_host: {}", one.kind), &one.count, "-"));
+        let lost = host.drops.iter().map(|one| row(&one.kind, &one.count, &one.reason));
+        sent.chain(received).chain(lost).collect()
+    };
+    let rows: Vec<Vec<String>> = ports.iter().flat_map(of).collect();
+    (!rows.is_empty()).then(|| TextTable::new(&head, &[1, 2, 5], rows.into_iter()))
+}
+
 /// Converts a node's answer to the tables of its text form.
 fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> {
     Ok(match answer {
@@ -320,7 +339,9 @@ fn text_tables(answer: ControlResponse) -> Result<Vec<TextTable>, CommandError> 
                 row.extend([lost.to_string(), state]);
                 row
             };
-            vec![TextTable::new(&head, &[1, 7], ports.iter().map(row))]
+            let mut sheets = vec![TextTable::new(&head, &[1, 7], ports.iter().map(row))];
+            sheets.extend(host_sheets(&ports));
+            sheets
         }
         ControlResponse::Stages { stages, interpreted } => {
             if let Some(reason) = interpreted {

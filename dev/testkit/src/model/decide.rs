@@ -32,35 +32,61 @@ fn drop_verdict<T>(reason: &'static str) -> Result<T, ModelVerdict> {
     Err(ModelVerdict::Drop(reason))
 }
 
+/// Returns whether a packet is DHCP or DHCPv6, by its destination port.
+fn is_dhcp(parsed: &ParsedPacket) -> bool {
+    let port = |l4: [u8; 4]| u16::from_be_bytes([l4[2], l4[3]]);
+    parsed.udp && parsed.outer_l4.is_some_and(|l4| matches!(port(l4), 67 | 68 | 546 | 547))
+}
+
+/// Returns the verdict of a packet for the gateway itself.
+fn punt_verdict(parsed: &ParsedPacket) -> ModelVerdict {
+    let is_v4 = parsed.destination.is_some_and(|ip| ip.is_ipv4());
+    // The port is unknown, so this can be VXLAN.
+    if is_v4 && parsed.protocol == 17 && !parsed.udp {
+        return ModelVerdict::Drop(if parsed.fragment { "underlay_fragment" } else { "underlay_ipv4_options" });
+    }
+    if !is_v4 && parsed.protocol == 44 {
+        return ModelVerdict::Drop("underlay_fragment");
+    }
+    // Neighbour discovery must not have passed a router (RFC 4861, section 6.1).
+    let is_nd = !is_v4 && parsed.protocol == 58 && parsed.outer_l4.is_some_and(|l4| (133..=137).contains(&l4[0]));
+    if is_nd && parsed.outer_ttl != 255 { ModelVerdict::Drop("nd_hop_limit") } else { ModelVerdict::Cpu }
+}
+
 impl Model<'_> {
     /// Decides whether the packet is a tenant's, and returns its kind of sender.
     pub(super) fn classify(&self, parsed: &ParsedPacket, port: u32) -> Result<SenderKind, ModelVerdict> {
-        let Some(destination) = parsed.destination else {
-            // ARP, LLDP and slow protocols (LACP).
-            let is_known = matches!(parsed.ether_type, 0x0806 | 0x88cc | 0x8809);
-            return if is_known { Err(ModelVerdict::Cpu) } else { drop_verdict("underlay_not_ip") };
-        };
-        let is_link_local = match destination {
-            IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
-            IpAddr::V6(ip) => ip.segments()[0] == 0xff02 || ip.segments()[0] >> 6 == 0x3fa,
-        };
-        if is_link_local {
-            return Err(ModelVerdict::Cpu);
-        }
-        if !self.region.file.uplinks.iter().any(|u| u.port.value == port && u.mac.value.0 == parsed.mac) {
+        let is_group = parsed.mac[0] & 1 == 1;
+        if !is_group && !self.region.file.uplinks.iter().any(|u| u.port.value == port && u.mac.value.0 == parsed.mac) {
             return drop_verdict("underlay_other_mac");
         }
-        if !self.region.file.gateway.vteps.iter().any(|v| v.value == destination) {
+        let Some(destination) = parsed.destination else {
+            let known = matches!(parsed.ether_type, 0x0806 | 0x88cc | 0x8809 | 0x888e);
+            return if known { Err(ModelVerdict::Cpu) } else { drop_verdict("underlay_not_ip") };
+        };
+        if is_group && parsed.vni.is_some() {
+            return drop_verdict("underlay_other_mac");
+        }
+        let link_local = parsed.vni.is_none()
+            && match destination {
+                IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
+                IpAddr::V6(ip) => ip.segments()[0] == 0xff02 || ip.segments()[0] >> 6 == 0x3fa,
+            };
+        if is_group && !link_local && !is_dhcp(parsed) {
+            return drop_verdict("underlay_other_mac");
+        }
+        let file = &self.region.file;
+        let mut host_addresses = file.uplinks.iter().flat_map(|uplink| &uplink.host).flat_map(|host| &host.addresses);
+        let is_host = host_addresses.any(|address| address.value == destination);
+        if !is_group && !link_local && !is_host && !file.gateway.vteps.iter().any(|v| v.value == destination) {
             return drop_verdict("not_for_gateway");
         }
         if parsed.vni.is_none() {
-            if destination.is_ipv4() && parsed.protocol == 17 && !parsed.udp {
-                return drop_verdict(if parsed.fragment { "underlay_fragment" } else { "underlay_ipv4_options" });
-            }
-            if destination.is_ipv6() && parsed.protocol == 44 {
-                return drop_verdict("underlay_fragment");
-            }
-            return Err(ModelVerdict::Cpu);
+            return Err(punt_verdict(parsed));
+        }
+        // Tunnels of servers and remotes end at the tunnel addresses only.
+        if is_host {
+            return drop_verdict("unknown_source");
         }
         let sender = parsed.source.and_then(|source| self.sender_kind(source));
         sender.ok_or(ModelVerdict::Drop("unknown_source"))

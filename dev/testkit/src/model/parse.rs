@@ -29,6 +29,10 @@ pub struct ParsedPacket {
     pub options: bool,
     /// Outer IPv4 packet that is a fragment.
     pub fragment: bool,
+    /// Outer TTL or hop limit.
+    pub outer_ttl: u8,
+    /// First four bytes of the outer layer 4, of TCP, UDP, ICMP and ICMPv6.
+    pub outer_l4: Option<[u8; 4]>,
     /// Whether a UDP header was parsed.
     pub udp: bool,
     /// Length of the outer IP header, in bytes.
@@ -102,6 +106,8 @@ pub fn parse(packet: &[u8]) -> Result<ParsedPacket, &'static str> {
         protocol: 0,
         options: false,
         fragment: false,
+        outer_ttl: 0,
+        outer_l4: None,
         udp: false,
         outer_ip: 0,
         tos: (0, 0),
@@ -115,8 +121,17 @@ pub fn parse(packet: &[u8]) -> Result<ParsedPacket, &'static str> {
         0x86dd => outer_v6(packet, &mut parsed)?,
         _ => return Ok(parsed),
     }
+    let l4 = 14 + parsed.outer_ip;
+    let icmp = if parsed.ether_type == 0x0800 { 1 } else { 58 };
+    if !parsed.options && !parsed.fragment && (matches!(parsed.protocol, 6 | 17) || parsed.protocol == icmp) {
+        // Of ICMP, the program reads only the type.
+        require_len(l4 + if parsed.protocol == icmp { 1 } else { 4 }, "underlay_truncated")?;
+        let mut first = [0; 4];
+        first.iter_mut().zip(&packet[l4..]).for_each(|(to, byte)| *to = *byte);
+        parsed.outer_l4 = Some(first);
+    }
     if parsed.protocol == 17 && !parsed.options && !parsed.fragment {
-        let udp_offset = 14 + parsed.outer_ip;
+        let udp_offset = l4;
         require_len(udp_offset + 8, "underlay_truncated")?;
         parsed.udp = true;
         if be16(packet, udp_offset + 2) == 4789 {
@@ -160,6 +175,7 @@ fn outer_v4(packet: &[u8], parsed: &mut ParsedPacket) -> Result<(), &'static str
     }
     parsed.fragment = be16(packet, 20) & 0x3fff != 0;
     parsed.protocol = packet[23];
+    parsed.outer_ttl = packet[22];
     parsed.tos = (packet[15] >> 2, packet[15] & 3);
     parsed.source = Some(v4_at(packet, 26));
     parsed.destination = Some(v4_at(packet, 30));
@@ -179,6 +195,7 @@ fn outer_v6(packet: &[u8], parsed: &mut ParsedPacket) -> Result<(), &'static str
     }
     let class = (packet[14] & 15) << 4 | packet[15] >> 4;
     parsed.protocol = packet[20];
+    parsed.outer_ttl = packet[21];
     parsed.tos = (class >> 2, class & 3);
     parsed.source = Some(v6_at(packet, 22));
     parsed.destination = Some(v6_at(packet, 38));

@@ -137,8 +137,8 @@ fn the_parser_has_its_states() {
     let start = &program.parser[0];
     assert_eq!((start.name.as_str(), start.extracts, start.selects), ("start", 112, 16));
     let next: Vec<&str> = start.next.iter().map(|n| program.parser[*n].name.as_str()).collect();
-    assert_eq!(next, ["outer_ipv4", "outer_ipv6"]);
-    assert_eq!(program.parser.len(), 77);
+    assert_eq!(next, ["outer_ipv4", "outer_ipv6", "kind_arp", "kind_link_protocol"]);
+    assert_eq!(program.parser.len(), 89);
 }
 
 #[test]

@@ -79,7 +79,9 @@ pub fn render_traced(traced: &TraceJson, port: impl Fn(u32) -> String, verbose: 
     let _ = writeln!(text, " {dim}worker {worker}{dim:#}");
     for verdict in verdicts {
         let style = if matches!(verdict, VerdictJson::Drop { .. }) { style::BAD } else { style::GOOD };
-        let _ = writeln!(text, "  verdict: {style}{verdict}{style:#}");
+        let host = traced.host.as_ref().filter(|_| matches!(verdict, VerdictJson::Cpu { .. }));
+        let host = host.map(|interface| format!(", to {interface}")).unwrap_or_default();
+        let _ = writeln!(text, "  verdict: {style}{verdict}{host}{style:#}");
     }
     if *omitted_verdicts > 0 {
         let _ = writeln!(text, "  and {omitted_verdicts} more copies");
