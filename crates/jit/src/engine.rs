@@ -39,6 +39,8 @@ pub(crate) struct EngineShared {
     pub(crate) program: Arc<CompiledProgram>,
     /// Version of `program` that does not record, if `program` records.
     pub(crate) unrecorded: Option<Arc<CompiledProgram>>,
+    /// Program of later passes, if packets recirculate.
+    later: Option<Arc<CompiledProgram>>,
     pub(crate) live: Mutex<LiveTables>,
     /// Added to the sum over all workers, because the control plane can set counters.
     pub(crate) offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
@@ -46,8 +48,31 @@ pub(crate) struct EngineShared {
     /// In the order in which workers were made; the first belongs to the engine that the others
     /// were made from.
     worker_stats: Mutex<Vec<Arc<WorkerStats>>>,
+    /// Those of later passes.
+    later_stats: Mutex<Vec<Arc<WorkerStats>>>,
     /// Entries by id, if the engine records. No other lock is taken while this one is held.
     pub(crate) entries: Option<Mutex<EntriesById>>,
+}
+
+/// Programs of one pipeline.
+struct NativePrograms {
+    program: Arc<CompiledProgram>,
+    unrecorded: Option<Arc<CompiledProgram>>,
+    later: Option<Arc<CompiledProgram>>,
+}
+
+/// Gives the workers of a thread their workers for later passes.
+fn set_later_passes(
+    later: Option<&Arc<CompiledProgram>>,
+    worker: &mut JitWorker,
+    unrecorded: &mut Option<Box<JitWorker>>,
+    stats: &Mutex<Vec<Arc<WorkerStats>>>,
+) {
+    let Some(later) = later else { return };
+    for worker in [Some(worker), unrecorded.as_deref_mut()].into_iter().flatten() {
+        worker.set_later_passes(later.clone());
+        stats.lock().extend(worker.later_stats().cloned());
+    }
 }
 
 /// Native or interpreted execution.
@@ -89,14 +114,24 @@ impl Jit {
         let live = LiveTables::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
         let mut reader = live.reader();
         let host = Arc::new(Mutex::new(host));
-        let mut program =
-            |records| CompiledProgram::new(pipeline.clone(), config.clone(), &host, reader.acquire(), records);
-        let (program, quiet) = (program(records), if records { program(false).ok() } else { None });
+        let lookups = reader.acquire();
+        let compile = |records: bool| {
+            let program = |pipeline| CompiledProgram::new(pipeline, config.clone(), &host, lookups, records);
+            CompiledProgram::for_passes(&pipeline, program)
+        };
+        let (program, quiet) = (compile(records), if records { compile(false).ok() } else { None });
         reader.release();
         let way = match program {
-            Ok(program) => {
+            Ok((program, later)) => {
+                let (quiet, unrecorded) = quiet.unzip();
                 let quiet = quiet.filter(|quiet| quiet.has_same_counters(&program));
-                Jit::native_execution(pipeline.clone(), (Arc::new(program), quiet.map(Arc::new)), live)
+                let later = unrecorded.flatten().or(later.filter(|_| !records));
+                let programs = NativePrograms {
+                    program: Arc::new(program),
+                    unrecorded: quiet.map(Arc::new),
+                    later: later.map(Arc::new),
+                };
+                Jit::native_execution(pipeline.clone(), programs, live)
             }
             Err(reason) => {
                 let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
@@ -108,11 +143,13 @@ impl Jit {
 
     fn native_execution(
         pipeline: Arc<Pipeline>,
-        (program, quiet): (Arc<CompiledProgram>, Option<Arc<CompiledProgram>>),
+        NativePrograms { program, unrecorded: quiet, later }: NativePrograms,
         live: LiveTables,
     ) -> Execution {
-        let worker = Box::new(JitWorker::new(program.clone()));
-        let quiet_worker = quiet.as_ref().map(|quiet| Box::new(worker.new_sharing_counters(quiet.clone())));
+        let mut worker = Box::new(JitWorker::new(program.clone()));
+        let mut quiet_worker = quiet.as_ref().map(|quiet| Box::new(worker.new_sharing_counters(quiet.clone())));
+        let later_stats = Mutex::default();
+        set_later_passes(later.as_ref(), &mut worker, &mut quiet_worker, &later_stats);
         let mut host = program.runtime.host.lock();
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
@@ -131,10 +168,12 @@ impl Jit {
             pipeline,
             program,
             unrecorded: quiet,
+            later,
             live: Mutex::new(live),
             offsets,
             counters,
             worker_stats,
+            later_stats,
             entries,
         };
         Execution::Native { shared: Arc::new(shared), reader, worker, unrecorded: quiet_worker }
@@ -145,12 +184,13 @@ impl Jit {
     pub fn new_worker(&self) -> Jit {
         let way = match &self.execution {
             Execution::Native { shared, .. } => {
-                let worker = Box::new(JitWorker::new(shared.program.clone()));
+                let mut worker = Box::new(JitWorker::new(shared.program.clone()));
                 shared.counters.lock().push(worker.counters.clone());
                 shared.worker_stats.lock().push(worker.stats.clone());
                 let reader = shared.live.lock().reader();
-                let quiet =
+                let mut quiet =
                     shared.unrecorded.as_ref().map(|quiet| Box::new(worker.new_sharing_counters(quiet.clone())));
+                set_later_passes(shared.later.as_ref(), &mut worker, &mut quiet, &shared.later_stats);
                 Execution::Native { shared: shared.clone(), reader, worker, unrecorded: quiet }
             }
             Execution::Interpreted { interp, reason, .. } => {
@@ -180,14 +220,16 @@ impl Jit {
     pub fn stats(&self) -> EngineStats {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let workers = shared.worker_stats.lock();
-                let program = &shared.program;
-                sum_worker_stats(
-                    &self.pipeline,
-                    &program.stats_layout,
-                    &program.stages,
-                    workers.iter().map(Arc::as_ref),
-                )
+                let sum = |program: &CompiledProgram, workers: &Mutex<Vec<Arc<WorkerStats>>>| {
+                    let workers = workers.lock();
+                    let workers = workers.iter().map(Arc::as_ref);
+                    sum_worker_stats(&program.pipeline, &program.stats_layout, &program.stages, workers)
+                };
+                let mut stats = sum(&shared.program, &shared.worker_stats);
+                if let Some(later) = &shared.later {
+                    stats.tables.extend(sum(later, &shared.later_stats).tables);
+                }
+                stats
             }
             Execution::Interpreted { interp, .. } => {
                 let interp = interp.lock();

@@ -231,6 +231,7 @@ impl JitWorker {
         program: &CompiledProgram,
         chunk: &mut [Packet],
         first: usize,
+        lookups: &LookupSet,
         out: &mut BatchOutput,
     ) {
         let Some(layout) = &program.memory.vector else { return };
@@ -242,7 +243,7 @@ impl JitWorker {
             out.forward_consecutive((first + from) as u16, verdicts[..leave].iter().map(|verdict| port(*verdict)));
             let at = from + leave;
             if at < count {
-                self.deliver_vector_packet(program, layout, chunk, (at, first), out);
+                self.deliver_vector_packet(program, layout, chunk, (at, first), lookups, out);
             }
             from = at + 1;
         }
@@ -254,6 +255,7 @@ impl JitWorker {
         layout: &VectorLayout,
         chunk: &mut [Packet],
         (at, first): (usize, usize),
+        lookups: &LookupSet,
         out: &mut BatchOutput,
     ) {
         let told = self.memory.words_at(layout.verdicts, at + 1)[at];
@@ -272,7 +274,20 @@ impl JitWorker {
         let emitted = head.cast::<u8>().wrapping_add(program.emitted_offset as usize).cast();
         // SAFETY: the layout has the list there; the frame is that of this packet, and all fields
         // that are read have been written: by scalar code, or here.
-        unsafe { verdict::deliver_packet(program, &*head, emitted, &mut chunk[at], input, out, &mut self.scratch) };
+        let recirculated = unsafe {
+            verdict::deliver_packet(
+                program,
+                &*head,
+                emitted,
+                &mut chunk[at],
+                (input, self.origin),
+                out,
+                &mut self.scratch,
+            )
+        };
+        if let Some(origin) = recirculated {
+            self.run_later_passes(&mut chunk[at], (at, first), origin, lookups, out);
+        }
     }
 }
 
