@@ -15,7 +15,7 @@
 
 #include "metadata.p4"
 
-control underlay_step(inout headers_t hdr, inout metadata_t meta) {
+control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd) {
     bit<32> sent_length;   // length of the IP packet in bytes
 
     // ---- route ------------------------------------------------------------------------------
@@ -86,6 +86,11 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta) {
         }
         next_hop.apply();
         if (sent_length > (bit<32>) port_mtu) {
+            if (istd.pass == FIRST_PASS) {
+                // 50 bytes of tunnel over IPv4, 70 over IPv6 (Ethernet of the tenant included).
+                drop_and_tell(hdr, meta, drop_reason_t.exceeds_mtu, icmp_cause_t.too_big,
+                              port_mtu - (hdr.outer_ipv4.isValid() ? 16w50 : 16w70));
+            }
             drop(meta, drop_reason_t.exceeds_mtu);
         }
     }

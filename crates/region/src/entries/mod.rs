@@ -8,6 +8,7 @@ mod acl_transit;
 mod changes;
 mod diff;
 mod gateway_tables;
+mod icmp;
 mod ids;
 mod sources;
 mod tenants;
@@ -118,6 +119,7 @@ pub fn visit(
     }
     if *part != RegionPart::Underlay {
         maker.add_tenants();
+        maker.add_subnet_gateways();
         maker.add_acl();
         maker.add_acl_transit();
         maker.add_strict_sources();

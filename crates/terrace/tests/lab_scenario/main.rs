@@ -11,5 +11,6 @@ mod cleanup;
 mod command;
 mod demo;
 mod engines;
+mod icmp;
 mod place;
 mod readme;
