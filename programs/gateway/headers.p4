@@ -39,9 +39,9 @@ const bit<8> PROTOCOL_UDPLITE        = 136;
 const bit<8> PROTOCOL_HIP            = 139;
 const bit<8> PROTOCOL_SHIM6          = 140;
 
-/// Bytes that an ICMP error quotes after the IP header (RFC 1812, section 4.3.2.3: as many as fit in
-/// 576 bytes; RFC 4443 permits as many as fit in 1,280, of which no known receiver reads more than
-/// these).
+/// Bytes that an ICMP error quotes after the IP header (RFC 1812, section 4.3.2.3: as many as fit
+/// in 576 bytes; RFC 4443 permits as many as fit in 1,280, of which no known receiver reads more
+/// than these).
 const bit<16> MAX_QUOTED = 512;
 
 /// RFC 7348, section 5.
@@ -113,7 +113,8 @@ header vxlan_h {
     bit<8>  reserved_2;
 }
 
-/// RFC 792, RFC 4443. `rest` depends on the type: the MTU of the next hop (RFC 1191, RFC 4443), or 0.
+/// RFC 792, RFC 4443. `rest` depends on the type: the MTU of the next hop (RFC 1191, RFC 4443), or
+/// 0.
 header icmp_h {
     bit<8>  type;
     bit<8>  code;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Does the gateway answer a packet to its own address in a subnet? It answers whole echo requests
-// (RFC 792, RFC 4443, section 4.2), if the VPC asks for it, and drops all else. `inner_bytes` is the
-// length of the reply with its IP header.
+// (RFC 792, RFC 4443, section 4.2), if the VPC asks for it, and drops all else. `inner_bytes` is
+// the length of the reply with its IP header.
 
 #ifndef GATEWAY_ICMP_ECHO_P4
 #define GATEWAY_ICMP_ECHO_P4

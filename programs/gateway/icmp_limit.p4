@@ -2,12 +2,13 @@
 //
 // Has the sender caused too many ICMP messages? Each VM and each VPC has a token bucket (RFC 4443,
 // section 2.4 (f)), one each for "too big", other errors and replies, so that a flood of packets
-// without hops does not end path MTU discovery. A message is sent if both buckets have a token, and only
-// then takes one of each.
+// without hops does not end path MTU discovery. A message is sent if both buckets have a token, and
+// only then takes one of each.
 //
-// A bucket is one number: the time at which it is full again (the generic cell rate algorithm, ITU-T
-// I.371). It starts at 0, which is full. PNA's meters would have to be configured one by one before
-// they limit anything. VMs share 65,536 buckets by a hash, VPCs by the lower 16 bits of their number.
+// A bucket is one number: the time at which it is full again (the generic cell rate algorithm,
+// ITU-T I.371). It starts at 0, which is full. PNA's meters would have to be configured one by one
+// before they limit anything. VMs share 65,536 buckets by a hash, VPCs by the lower 16 bits of
+// their number.
 
 #ifndef GATEWAY_ICMP_LIMIT_P4
 #define GATEWAY_ICMP_LIMIT_P4
@@ -99,7 +100,8 @@ control icmp_limit_step(in headers_t hdr, inout metadata_t meta, in pna_main_inp
         now = (bit<64>) (TimestampUint_t) istd.timestamp;
         vm_full = icmp_vm_full.read(vm);
         vpc_full = icmp_vpc_full.read(vpc);
-        // In the past: the bucket is full. Later than an empty bucket needs: written on another clock.
+        // In the past: the bucket is full. Later than an empty bucket needs: written on another
+        // clock.
         if (vm_full < now || vm_full - now > vm_size) {
             vm_full = now;
         }

@@ -37,8 +37,8 @@ control icmp_never_step(in headers_t hdr, inout metadata_t meta, in gateway_addr
                 && (type == 3 || type == 4 || type == 5 || type == 11 || type == 12)) {
                 allowed = false;
             }
-            // A source that is the subnet's broadcast address or the subnet itself. Subnets of one or
-            // two addresses have neither (RFC 3021).
+            // A source that is the subnet's broadcast address or the subnet itself. Subnets of one
+            // or two addresses have neither (RFC 3021).
             if (hdr.icmp_task.sender == (bit<2>) sender_t.server && own.host_bits > 1
                 && ((hdr.quoted_ipv4.source & own.host_bits) == own.host_bits
                     || (hdr.quoted_ipv4.source & own.host_bits) == 0)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which address of the gateway sends an ICMP error? The gateway's address in the sender's subnet, as
-// of any router (RFC 1812, section 4.3.2.4). A packet from outside of the region has no subnet here,
-// so the gateway's address in the destination's subnet answers.
+// Which address of the gateway sends an ICMP error? The gateway's address in the sender's subnet,
+// as of any router (RFC 1812, section 4.3.2.4). A packet from outside of the region has no subnet
+// here, so the gateway's address in the destination's subnet answers.
 
 #ifndef GATEWAY_ICMP_SOURCE_P4
 #define GATEWAY_ICMP_SOURCE_P4
@@ -38,8 +38,8 @@ control icmp_source_step(in headers_t hdr, inout metadata_t meta, inout gateway_
         own.v4 = 0xc0000008;   // 192.0.0.8
     }
 
-    /// The address is in no subnet of the VPC. `gateway` is the gateway's own address over IPv6, or 0
-    /// if there is none.
+    /// The address is in no subnet of the VPC. `gateway` is the gateway's own address over IPv6, or
+    /// 0 if there is none.
     action outside_v6(ipv6_t gateway) {
         own.v6 = gateway;
     }

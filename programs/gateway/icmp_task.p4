@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The order for an ICMP message: a header in front of the packet that causes it, which enters the
-// main block a second time. It cannot come from outside, because only a second pass reads it (`istd.pass`).
+// main block a second time. It cannot come from outside, because only a second pass reads it
+// (`istd.pass`).
 
 #ifndef GATEWAY_ICMP_TASK_P4
 #define GATEWAY_ICMP_TASK_P4

@@ -66,8 +66,8 @@ enum bit<8> drop_reason_t {
 
     // ICMP messages that were not sent. The packet that causes an error counts under its own reason
     // besides.
-    icmp_limited           = 56,   // the VM or the VPC has caused too many
-    icmp_forbidden         = 57,   // none may be sent about such a packet (RFC 1812, RFC 4443)
+    icmp_limited           = 56,   // an ICMP message: the VM or the VPC has caused too many
+    icmp_forbidden         = 57,   // an ICMP error that must not be sent (RFC 1812, RFC 4443)
     gateway_closed         = 58    // to the gateway's address in a subnet, other than an echo request
 }
 

@@ -29,7 +29,8 @@ action drop(inout metadata_t meta, in drop_reason_t reason) {
 }
 
 /// Sends the packet through the main block again, with the order for an ICMP message. The inner
-/// headers must be as received. `mtu` is the longest inner packet that passes, for the cause too_big.
+/// headers must be as received. `mtu` is the longest inner packet that passes, for the cause
+/// too_big.
 action order_icmp(inout headers_t hdr, inout metadata_t meta, in icmp_cause_t cause, in bit<16> mtu) {
     hdr.icmp_task.setValid();
     hdr.icmp_task.cause = cause;

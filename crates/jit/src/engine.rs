@@ -3,6 +3,7 @@
 use crate::counters::WorkerCounters;
 use crate::entries::EntriesById;
 use crate::fallback_reason::FallbackReason;
+use crate::native_programs::{NativePrograms, set_later_passes};
 use crate::program::CompiledProgram;
 use crate::stats::{ActionStats, EngineStats, TableStats, WorkerStats, sum_worker_stats};
 use crate::worker::JitWorker;
@@ -54,27 +55,6 @@ pub(crate) struct EngineShared {
     pub(crate) entries: Option<Mutex<EntriesById>>,
 }
 
-/// Programs of one pipeline.
-struct NativePrograms {
-    program: Arc<CompiledProgram>,
-    unrecorded: Option<Arc<CompiledProgram>>,
-    later: Option<Arc<CompiledProgram>>,
-}
-
-/// Gives the workers of a thread their workers for later passes.
-fn set_later_passes(
-    later: Option<&Arc<CompiledProgram>>,
-    worker: &mut JitWorker,
-    unrecorded: &mut Option<Box<JitWorker>>,
-    stats: &Mutex<Vec<Arc<WorkerStats>>>,
-) {
-    let Some(later) = later else { return };
-    for worker in [Some(worker), unrecorded.as_deref_mut()].into_iter().flatten() {
-        worker.set_later_passes(later.clone());
-        stats.lock().extend(worker.later_stats().cloned());
-    }
-}
-
 /// Native or interpreted execution.
 pub(crate) enum Execution {
     /// If `worker` records packets, `unrecorded` runs those that need no record.
@@ -114,25 +94,10 @@ impl Jit {
         let live = LiveTables::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
         let mut reader = live.reader();
         let host = Arc::new(Mutex::new(host));
-        let lookups = reader.acquire();
-        let compile = |records: bool| {
-            let program = |pipeline| CompiledProgram::new(pipeline, config.clone(), &host, lookups, records);
-            CompiledProgram::for_passes(&pipeline, program)
-        };
-        let (program, quiet) = (compile(records), if records { compile(false).ok() } else { None });
+        let programs = NativePrograms::compile(&pipeline, &config, &host, reader.acquire(), records);
         reader.release();
-        let way = match program {
-            Ok((program, later)) => {
-                let (quiet, unrecorded) = quiet.unzip();
-                let quiet = quiet.filter(|quiet| quiet.has_same_counters(&program));
-                let later = unrecorded.flatten().or(later.filter(|_| !records));
-                let programs = NativePrograms {
-                    program: Arc::new(program),
-                    unrecorded: quiet.map(Arc::new),
-                    later: later.map(Arc::new),
-                };
-                Jit::native_execution(pipeline.clone(), programs, live)
-            }
+        let way = match programs {
+            Ok(programs) => Jit::native_execution(pipeline.clone(), programs, live),
             Err(reason) => {
                 let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
                 Execution::Interpreted { interp, reason, packets: 0 }

@@ -182,8 +182,8 @@ impl CompiledProgram {
             return Ok((compile(pipeline.clone())?, None));
         }
         let [first, later] = [PacketPass::First, PacketPass::Later].map(|pass| specialise_packet_pass(pipeline, pass));
-        // Native code knows only whether a pass is the first, and runs later passes of a packet after
-        // first passes of others.
+        // Native code knows only whether a pass is the first, and runs later passes of a packet
+        // after first passes of others.
         if reads_pass_number(&later) || crate::analysis::order::share_ordered_state(&first, &later) {
             return Err(FallbackReason::Recirculate);
         }

@@ -12,8 +12,8 @@ use packet::{
 };
 
 /// Delivers one packet to the output, as `input` with its origin. Returns the origin of the packet
-/// that enters the main block again, if it does; it then has its deparsed bytes, and no verdict unless
-/// it is another packet.
+/// that enters the main block again, if it does; it then has its deparsed bytes, and no verdict
+/// unless it is another packet.
 ///
 /// # Safety
 /// `head` and `emitted` were written by native code for this packet, which has not changed since.

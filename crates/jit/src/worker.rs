@@ -65,8 +65,8 @@ pub struct JitWorker {
     vector: Option<VectorState>,
     /// Worker for later passes of packets, of a program that recirculates.
     later: Option<Box<JitWorker>>,
-    /// Origin of the packets that the worker delivers: not `Received` in later passes of a packet that
-    /// the engine made.
+    /// Origin of the packets that the worker delivers: not `Received` in later passes of a packet
+    /// that the engine made.
     origin: PacketOrigin,
     /// Origin of the packet that was delivered last, if it enters the main block again.
     recirculated: Option<PacketOrigin>,

@@ -84,8 +84,8 @@ pub struct IcmpLimits {
     pub reply: Option<IcmpRates>,
 }
 
-/// Messages per second. A machine may cause those of two seconds at once (other errors: of three), a
-/// VPC those of two seconds.
+/// Messages per second. A machine may cause those of two seconds at once (other errors: of three),
+/// a VPC those of two seconds.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IcmpRates {

@@ -1,5 +1,5 @@
-//! Versions of the gateway for the first and for later passes of a packet: each has only the code of
-//! its passes, and native code runs both.
+//! Versions of the gateway for the first and for later passes of a packet: each has only the code
+//! of its passes, and native code runs both.
 
 use ir::passes::{PacketPass, reads_pass_number, recirculates, specialise_packet_pass, without_recirculation};
 use ir::{Pipeline, verify};

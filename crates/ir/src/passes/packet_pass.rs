@@ -52,9 +52,9 @@ pub fn specialise_packet_pass(pipeline: &Pipeline, pass: PacketPass) -> Pipeline
     version
 }
 
-/// Returns the version of a program for a tier that has no second pass of packets: a switch. A packet
-/// that would be recirculated gets the verdict that it had before, the last call of `drop_packet` or
-/// `send_to_port`. Programs that do not distinguish passes are unchanged.
+/// Returns the version of a program for a tier that has no second pass of packets: a switch. A
+/// packet that would be recirculated gets the verdict that it had before, the last call of
+/// `drop_packet` or `send_to_port`. Programs that do not distinguish passes are unchanged.
 pub fn without_recirculation(pipeline: &Arc<Pipeline>) -> Arc<Pipeline> {
     if !recirculates(pipeline) || !reads_pass_number(pipeline) {
         return pipeline.clone();
@@ -204,7 +204,8 @@ fn simplify(pipeline: &mut Pipeline) {
     }
 }
 
-/// Removes what a version does with headers that are never valid in it. A field of such a header is 0.
+/// Removes what a version does with headers that are never valid in it. A field of such a header is
+/// 0.
 fn remove_unset_headers(pipeline: &mut Pipeline) {
     let mut set: HashSet<HeaderId> = HashSet::new();
     for data in pipeline.controls.values().flat_map(|control| control.body.insts()) {

@@ -8,8 +8,8 @@ use packet::{BatchOutput, EngineReason, Packet, PacketOrigin, PacketRef, PacketV
 use std::sync::Arc;
 
 impl JitWorker {
-    /// Makes the worker for later passes of packets. It has the same counters, and statistics of its
-    /// own, because its stages are others.
+    /// Makes the worker for later passes of packets. It has the same counters, and statistics of
+    /// its own, because its stages are others.
     pub fn set_later_passes(&mut self, program: Arc<CompiledProgram>) {
         let stats = Arc::new(crate::stats::WorkerStats::new(&program.stats_layout));
         self.later = Some(Box::new(JitWorker::with_counters(program, self.counters.clone(), stats)));
@@ -20,9 +20,9 @@ impl JitWorker {
         self.later.as_ref().map(|later| &later.stats)
     }
 
-    /// Runs a packet that has its deparsed bytes through the main block until it has a verdict. `at`
-    /// is its index in its chunk, and `first` that of the chunk in the batch. A worker of later passes
-    /// only notes that the packet enters the main block again.
+    /// Runs a packet that has its deparsed bytes through the main block until it has a verdict.
+    /// `at` is its index in its chunk, and `first` that of the chunk in the batch. A worker of
+    /// later passes only notes that the packet enters the main block again.
     pub(super) fn run_later_passes(
         &mut self,
         packet: &mut Packet,

@@ -39,7 +39,8 @@ impl LearnedPaths {
     }
 
     /// Notes a report. The lowest MTU of an end point counts, because a message names no path of
-    /// several. Returns the changes, with the oldest end point that has to go if there are too many.
+    /// several. Returns the changes, with the oldest end point that has to go if there are too
+    /// many.
     pub fn learn(&mut self, report: PathMtu, now: Duration) -> Vec<PathMtuChange> {
         let PathMtu { destination, mtu, .. } = report;
         match self.paths.get_mut(&destination) {

@@ -1,7 +1,7 @@
 //! Path MTU of the underlay: reports of routers between the gateway and its tunnel end points.
 //!
-//! [`check_too_big`] decides whether a "too big" message is about a packet that this gateway sent, and
-//! [`LearnedPaths`] holds what was learned. Both are pure: they know no ports and no tables.
+//! [`check_too_big`] decides whether a "too big" message is about a packet that this gateway sent,
+//! and [`LearnedPaths`] holds what was learned. Both are pure: they know no ports and no tables.
 
 mod learned;
 mod quote;

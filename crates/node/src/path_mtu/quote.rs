@@ -1,8 +1,8 @@
 //! Checks a "too big" message of the underlay: is it about a tunnel packet that this gateway sent?
 //!
-//! Nothing authenticates such a message, so each field of the quoted packet is compared with what the
-//! gateway sends (programs/gateway/encap.p4). A message that passes can come only from a device on the
-//! path, or from somebody who sees its packets.
+//! Nothing authenticates such a message, so each field of the quoted packet is compared with what
+//! the gateway sends (programs/gateway/encap.p4). A message that passes can come only from a device
+//! on the path, or from one that sees its packets.
 
 use interp::host::hash;
 use ir::HashAlgorithm;
@@ -37,8 +37,8 @@ pub enum QuoteError {
     NotTooBig,
     /// The quoted packet is not from an own tunnel address to a server or remote.
     NotOurs,
-    /// It is no tunnel packet as the gateway sends it: identification 0, DF, TTL up to 64, UDP to port
-    /// 4789 without a checksum.
+    /// It is no tunnel packet as the gateway sends it: identification 0, DF, TTL up to 64, UDP to
+    /// port 4789 without a checksum.
     NotTunnel,
     /// Its length contradicts itself, the claimed MTU or the port's.
     Length,
@@ -200,8 +200,9 @@ impl QuotedPacket {
     }
 }
 
-/// Returns the hash of a tenant's packet as the gateway computes it (programs/gateway/flow_hash.p4);
-/// `None` if the quotation does not show its ports directly behind its IP header.
+/// Returns the hash of a tenant's packet as the gateway computes it
+/// (programs/gateway/flow_hash.p4); `None` if the quotation does not show its ports directly behind
+/// its IP header.
 fn inner_flow_hash(inner: &[u8]) -> Option<u32> {
     let (addresses, protocol, header) = match inner.first()? {
         0x45 if be16(inner, 6)? & 0x3fff == 0 => (inner.get(12..20)?, *inner.get(9)?, 20),

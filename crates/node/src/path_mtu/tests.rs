@@ -148,7 +148,8 @@ fn one_wrong_field_is_enough() {
     for (six, at, to, error) in cases {
         assert_eq!(changed(six, at, to, 128), Err(error), "IPv{}, byte {at}", if six { 6 } else { 4 });
     }
-    // Not longer than the claimed MTU; longer than the port's; a wrong checksum; another type; cut short.
+    // Not longer than the claimed MTU; longer than the port's; a wrong checksum; another type; cut
+    // short.
     assert_eq!(check(&message(false, 1500, &v4, 128)), Err(Length));
     assert_eq!(check(&message(false, 1400, &tunnel_packet(false, 1501, [1, 2, 3, 4]), 128)), Err(Length));
     let mut frame = message(false, 1400, &v4, 128);
@@ -162,7 +163,8 @@ fn one_wrong_field_is_enough() {
     assert_eq!(check(&message(false, 1400, &v4, 27)), Err(NotOurs));
 }
 
-/// Forged messages: random bytes; right addresses and random others; all right but ports or flow label.
+/// Forged messages: random bytes; right addresses and random others; all right but ports or flow
+/// label.
 #[test]
 fn a_million_forged_messages_change_nothing() {
     let mut rng = fastrand::Rng::with_seed(792);
@@ -181,7 +183,8 @@ fn a_million_forged_messages_change_nothing() {
         }
         let quoted = if rng.bool() { 128 } else { header + 8 };
         match check(&message(v6, rng.u32(68..1600), &packet, quoted)) {
-            // A quotation of 28 bytes over IPv4 shows nothing but a port: a quarter of all are possible.
+            // A quotation of 28 bytes over IPv4 shows nothing but a port: a quarter of all are
+            // possible.
             Ok(_) if !v6 && quoted == 28 => {}
             // The flow that the forger changed is not shown.
             Ok(_) if n % 4 == 3 && quoted == header + 8 => {}

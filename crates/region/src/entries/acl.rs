@@ -46,8 +46,8 @@ impl EntryBuilder<'_> {
     }
 }
 
-/// Returns the index of a verdict's action in [`super::GatewayApi`]. `transit`: the rule is of a VPC
-/// that the packet passes through.
+/// Returns the index of a verdict's action in [`super::GatewayApi`]. `transit`: the rule is of a
+/// VPC that the packet passes through.
 pub(super) fn action_index(verdict: AclAction, transit: bool) -> usize {
     match (verdict, transit) {
         (AclAction::Permit, _) => 0,

@@ -65,7 +65,8 @@ pub struct GatewayApi {
     pub(super) route: FamilyPair<7>,
     pub(super) acl_out: FamilyPair<5>,
     pub(super) acl_in: FamilyPair<5>,
-    /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway answers.
+    /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
+    /// answers.
     pub(super) vm_nc: FamilyPair<3>,
     pub(super) remote: GatewayTable<2>,
     pub(super) underlay_route: FamilyPair<2>,

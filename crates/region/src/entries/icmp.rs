@@ -38,7 +38,8 @@ pub fn subnet_gateway(vpc: &Vpc, subnet: IpNet) -> Option<IpAddr> {
 }
 
 impl EntryBuilder<'_> {
-    /// Adds the gateway's address in each subnet. An address that a machine has is not the gateway's.
+    /// Adds the gateway's address in each subnet. An address that a machine has is not the
+    /// gateway's.
     pub(super) fn add_subnet_gateways(&mut self) {
         let (region, part) = (self.region, self.part);
         let mut gateways: HashMap<(usize, IpAddr), IpNet> = HashMap::new();

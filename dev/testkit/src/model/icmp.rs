@@ -1,5 +1,5 @@
-//! ICMP errors: what the sender of a dropped packet is told. Limits are not modelled: packets have to
-//! be a second apart.
+//! ICMP errors: what the sender of a dropped packet is told. Limits are not modelled: packets have
+//! to be a second apart.
 
 use super::decide::SenderKind;
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
@@ -13,8 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const QUOTED: usize = 512;
 
 impl Model<'_> {
-    /// Returns the verdict of a packet that is dropped for `reason`, with the ICMP error to its sender,
-    /// if any. `mtu` is the longest inner packet that passes.
+    /// Returns the verdict of a packet that is dropped for `reason`, with the ICMP error to its
+    /// sender, if any. `mtu` is the longest inner packet that passes.
     pub(super) fn tell(
         &self,
         packet: &[u8],
