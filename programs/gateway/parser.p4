@@ -50,6 +50,7 @@ parser gateway_parser(packet_in packet,
         meta.trailer = false;
         meta.sender = sender_t.unknown;
         meta.tunnel_v6 = 0;
+        meta.tunnel_v4 = 0;
         transition select(istd.pass == FIRST_PASS) {
             true:    outer_ethernet;
             default: icmp_task;

@@ -53,6 +53,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
     // ---- next hop -----------------------------------------------------------------------------
 
     bit<16> port_mtu = 0;
+    bit<16> tenant_mtu;   // longest inner packet that passes
 
     /// Sets the port, the MACs of the port and of its neighbour, and the maximum length of an IP
     /// packet on the port in bytes.
@@ -88,8 +89,11 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
         if (sent_length > (bit<32>) port_mtu) {
             if (istd.pass == FIRST_PASS) {
                 // 50 bytes of tunnel over IPv4, 70 over IPv6 (Ethernet of the tenant included).
-                drop_and_tell(hdr, meta, drop_reason_t.exceeds_mtu, icmp_cause_t.too_big,
-                              port_mtu - (hdr.outer_ipv4.isValid() ? 16w50 : 16w70));
+                tenant_mtu = port_mtu - 70;
+                if (hdr.outer_ipv4.isValid()) {
+                    tenant_mtu = port_mtu - 50;
+                }
+                drop_and_tell(hdr, meta, drop_reason_t.exceeds_mtu, icmp_cause_t.too_big, tenant_mtu);
             }
             drop(meta, drop_reason_t.exceeds_mtu);
         }

@@ -44,8 +44,9 @@ action order_icmp(inout headers_t hdr, inout metadata_t meta, in icmp_cause_t ca
     hdr.icmp_task.over_ipv6 = (bit<1>) (meta.tunnel_v6 != 0);
     hdr.icmp_task.reserved = 0;
     hdr.icmp_task.l4_type = meta.l4_source[7:0];
-    hdr.icmp_task.tunnel = meta.tunnel_v6 != 0 ? meta.tunnel_v6
-                         : (ipv6_t) (hdr.outer_ipv4.isValid() ? hdr.outer_ipv4.source : meta.tunnel_v4);
+    // One of the three: a header that is not valid has zeros, as has a new one. There is no condition,
+    // so that a switch, which has no second pass, can leave the order out as a whole.
+    hdr.icmp_task.tunnel = meta.tunnel_v6 | (ipv6_t) hdr.outer_ipv4.source | (ipv6_t) meta.tunnel_v4;
     hdr.outer_ethernet.setInvalid();
     hdr.outer_ipv4.setInvalid();
     hdr.outer_ipv6.setInvalid();

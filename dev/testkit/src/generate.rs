@@ -76,7 +76,7 @@ fn uplinks_text(rng: &mut Rng) -> String {
 }
 
 fn append_vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
-    let default = ["permit", "permit", "permit", "permit", "deny", "reject"][rng.usize(..6)];
+    let default = ["permit", "permit", "permit", "permit", "permit", "permit", "deny", "reject"][rng.usize(..8)];
     let [first, second] = [false, true].map(|second| {
         let (length, first) = subnet_v6(v, second);
         format!("'{first}/{length}'")

@@ -69,12 +69,13 @@ pub fn without_recirculation(pipeline: &Arc<Pipeline>) -> Arc<Pipeline> {
     Arc::new(version)
 }
 
-/// Removes `recirculate` from a block, and what the block does to headers of a packet that it has
-/// dropped: only the next pass would see it.
+/// Removes `recirculate` from a block, and what the block does to headers after the packet's verdict:
+/// only the next pass would see it.
 fn remove_recirculation(block: &mut BlockData) {
     let calls = |inst: &InstData, wanted: ExternFn| matches!(inst.inst, Inst::Extern { func, .. } if func == wanted);
     let Some(at) = block.insts.iter().position(|inst| calls(inst, ExternFn::PnaRecirculate)) else { return };
-    let dropped = block.insts[..at].iter().rposition(|inst| calls(inst, ExternFn::DropPacket));
+    let is_verdict = |inst: &InstData| calls(inst, ExternFn::DropPacket) || calls(inst, ExternFn::SendToPort);
+    let decided = block.insts[..at].iter().rposition(is_verdict);
     let is_preparation = |inst: &InstData| {
         matches!(inst.inst, Inst::Store(..) | Inst::SetValid(_) | Inst::SetInvalid(_) | Inst::CopyHeader { .. })
     };
@@ -82,7 +83,7 @@ fn remove_recirculation(block: &mut BlockData) {
     block.insts.retain(|inst| {
         let here = index;
         index += 1;
-        let prepares = dropped.is_some_and(|from| from < here && here < at) && is_preparation(inst);
+        let prepares = decided.is_some_and(|from| from < here && here < at) && is_preparation(inst);
         here != at && !prepares
     });
 }
