@@ -79,8 +79,8 @@ impl EntryBuilder<'_> {
                 self.api.subnet_gateway_v4.entry(keys, 0, args)
             }
             IpNet::V6(_) => {
-                let vteps = self.region.file.gateway.vteps.iter().map(|vtep| vtep.value);
-                let gateway = gateway.or_else(|| vteps.into_iter().find(IpAddr::is_ipv6));
+                let mut vteps = self.region.file.gateway.vteps.iter().map(|vtep| vtep.value);
+                let gateway = gateway.or_else(|| vteps.find(IpAddr::is_ipv6));
                 self.api.subnet_gateway_v6.entry(keys, 0, vec![gateway.map(number).unwrap_or_default()])
             }
         };
