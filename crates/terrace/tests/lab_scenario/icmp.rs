@@ -74,7 +74,7 @@ fn vms_hear_of_hops_mtus_and_rejections() {
     assert!(at(&turn, "red-a", "ping -c 2 -W 5 fd00:100::1").contains(" 2 received"));
     let silent = at(&turn, "green-b", "ping -c 1 -W 2 10.3.0.1");
     assert!(silent.contains(" 0 received"), "{silent}");
-    let absent = at(&turn, "red-a", "ping -c 1 -W 5 10.0.0.99");
+    let absent = at(&turn, "red-a", "ping -c 1 -W 5 10.0.1.99");
     assert!(absent.contains("From 10.0.0.1 icmp_seq=1 Destination Host Unreachable"), "{absent}");
 
     // The MTU of a path: 1,400 bytes are 50 more than a tenant's packet over IPv4.
