@@ -22,7 +22,12 @@ fn the_published_schema_is_current() {
 fn everything() -> Value {
     json!({
         "region": "r",
-        "gateway": {"mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"], "sources": ["203.0.113.0/24"]},
+        "gateway": {
+            "mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"], "sources": ["203.0.113.0/24"],
+            "icmp_limits": {
+                "too_big": {"vm": 50, "vpc": 1000}, "other": {"vm": 10, "vpc": 500}, "reply": {"vm": 20, "vpc": 2000},
+            },
+        },
         "uplinks": [{"name": "u", "port": 1, "mac": "02:00:00:00:01:01", "peer_mac": "02:00:00:00:01:02", "mtu": 1600}],
         "servers": [{"name": "s", "address": "192.0.2.11", "uplinks": ["u"]}],
         "remotes": [{
@@ -31,7 +36,7 @@ fn everything() -> Value {
         }],
         "vpcs": [
             {
-                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"],
+                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo"],
                 "routes": [
                     {"to": "10.1.0.0/24", "peer": "b"}, {"to": "10.2.0.0/24", "remote": "x", "vni": 6},
                     {"to": "10.3.0.0/24", "internet": true}, {"to": "10.4.0.0/24", "blackhole": true},
