@@ -16,16 +16,27 @@
 
 #include "metadata.p4"
 
-control acl_step(in headers_t hdr, inout metadata_t meta, in list_t rules)(drop_reason_t reason) {
+control acl_step(inout headers_t hdr, inout metadata_t meta, in list_t rules)
+                (drop_reason_t denied, drop_reason_t rejected) {
     action permit() { }
 
     action deny() {
-        drop(meta, reason);
+        drop(meta, denied);
+    }
+
+    /// Denies a packet and tells its sender.
+    action reject() {
+        drop_and_tell(hdr, meta, rejected, icmp_cause_t.prohibited, 0);
     }
 
     /// Denies a packet by a rule of a VPC that it passes through.
     action deny_transit() {
         drop(meta, drop_reason_t.acl_denied_transit);
+    }
+
+    /// Rejects a packet by a rule of a VPC that it passes through.
+    action reject_transit() {
+        drop_and_tell(hdr, meta, drop_reason_t.acl_rejected_transit, icmp_cause_t.prohibited, 0);
     }
 
     table v4 {
@@ -38,7 +49,7 @@ control acl_step(in headers_t hdr, inout metadata_t meta, in list_t rules)(drop_
             meta.l4_destination:        range   @name("l4_destination");
             (bit<1>) (meta.fragment == fragment_t.later): ternary @name("later_fragment");
         }
-        actions = { permit; deny; deny_transit; }
+        actions = { permit; deny; deny_transit; reject; reject_transit; }
         const default_action = permit();
         size = 262144;
     }
@@ -53,7 +64,7 @@ control acl_step(in headers_t hdr, inout metadata_t meta, in list_t rules)(drop_
             meta.l4_destination:        range   @name("l4_destination");
             (bit<1>) (meta.fragment == fragment_t.later): ternary @name("later_fragment");
         }
-        actions = { permit; deny; deny_transit; }
+        actions = { permit; deny; deny_transit; reject; reject_transit; }
         const default_action = permit();
         size = 262144;
     }

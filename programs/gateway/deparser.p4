@@ -13,6 +13,7 @@ control gateway_deparser(packet_out packet,
                          in metadata_t meta,
                          in pna_main_output_metadata_t ostd) {
     apply {
+        packet.emit(hdr.icmp_task);
         packet.emit(hdr.outer_ethernet);
         packet.emit(hdr.outer_ipv4);
         packet.emit(hdr.outer_ipv6);
@@ -21,6 +22,19 @@ control gateway_deparser(packet_out packet,
         packet.emit(hdr.inner_ethernet);
         packet.emit(hdr.inner_ipv4);
         packet.emit(hdr.inner_ipv6);
+        packet.emit(hdr.icmp);
+        packet.emit(hdr.quoted_ipv4);
+        packet.emit(hdr.quoted_ipv6);
+        packet.emit(hdr.quote_512);
+        packet.emit(hdr.quote_256);
+        packet.emit(hdr.quote_128);
+        packet.emit(hdr.quote_64);
+        packet.emit(hdr.quote_32);
+        packet.emit(hdr.quote_16);
+        packet.emit(hdr.quote_8);
+        packet.emit(hdr.quote_4);
+        packet.emit(hdr.quote_2);
+        packet.emit(hdr.quote_1);
     }
 }
 

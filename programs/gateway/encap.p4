@@ -111,7 +111,10 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
         hdr.vxlan.vni = meta.to_vni;
         hdr.vxlan.reserved_2 = 0;
 
-        vpc_forwarded.count(meta.vpc);
+        // An ICMP error is the gateway's own packet.
+        if (!hdr.icmp.isValid()) {
+            vpc_forwarded.count(meta.vpc);
+        }
     }
 }
 

@@ -30,6 +30,12 @@
 #include "underlay.p4"
 #include "inner_rewrite.p4"
 #include "encap.p4"
+#include "icmp_source.p4"
+#include "icmp_never.p4"
+#include "icmp_limit.p4"
+#include "icmp_error.p4"
+#include "icmp_echo.p4"
+#include "icmp_return.p4"
 #include "deparser.p4"
 
 control gateway(inout headers_t hdr,
@@ -43,8 +49,8 @@ control gateway(inout headers_t hdr,
     tenant_step()                            tenancy;
     policy_routing_step()                    policy_routing;
     routing_step()                           routing;
-    acl_step(drop_reason_t.acl_denied_out)   acl_out;
-    acl_step(drop_reason_t.acl_denied_in)    acl_in;
+    acl_step(drop_reason_t.acl_denied_out, drop_reason_t.acl_rejected_out) acl_out;
+    acl_step(drop_reason_t.acl_denied_in, drop_reason_t.acl_rejected_in)   acl_in;
     vm_nc_step()                             vm_nc;
     remote_step()                            remote_end;
     inner_link_step()                        inner_link;
@@ -52,47 +58,75 @@ control gateway(inout headers_t hdr,
     underlay_step()                          underlay;
     inner_rewrite_step()                     inner_rewrite;
     encap_step()                             encap;
+    icmp_source_step()                       icmp_source;
+    icmp_never_step()                        icmp_never;
+    icmp_limit_step()                        icmp_limit;
+    icmp_error_step()                        icmp_error;
+    icmp_echo_step()                         icmp_echo;
+    icmp_return_step()                       icmp_return;
+
+    gateway_address_t own;           // of the gateway in the subnet, for an ICMP error
+    bit<16>           inner_bytes;   // of an ICMP message with its IP header
 
     // A step that drops the packet or sends it to the CPU ends the processing (verdicts.p4).
     apply {
-        // Is it a valid packet from a tenant?
-        malformed.apply(hdr, meta, istd);
-        if (hdr.vxlan.isValid()) {
-            vxlan_checks.apply(hdr, meta);
-            inner_checks.apply(hdr, meta);
-        }
-        classify.apply(hdr, meta, istd);
+        if (istd.pass != FIRST_PASS) {
+            // What does the sender of a packet hear?
+            if (hdr.icmp_task.cause != icmp_cause_t.echo) {
+                icmp_source.apply(hdr, meta, own);
+                icmp_never.apply(hdr, meta, own);
+            }
+            icmp_limit.apply(hdr, meta, istd);
+            if (hdr.icmp_task.cause == icmp_cause_t.echo) {
+                icmp_echo.apply(hdr, meta, istd, inner_bytes);
+            } else {
+                icmp_error.apply(hdr, meta, own, inner_bytes);
+            }
+            icmp_return.apply(hdr, meta, inner_bytes);
+            flow_hash.apply(hdr, meta);
+        } else {
+            // Is it a valid packet from a tenant?
+            malformed.apply(hdr, meta, istd);
+            if (hdr.vxlan.isValid()) {
+                vxlan_checks.apply(hdr, meta);
+                inner_checks.apply(hdr, meta);
+            }
+            classify.apply(hdr, meta, istd);
 
-        // Which tenant sent it, where does it go, and is it permitted?
-        tenancy.apply(hdr, meta);
-        policy_routing.apply(hdr, meta);
-        flow_hash.apply(hdr, meta);   // here, because it then depends on no table on a chip
-        routing.apply(hdr, meta);
-        // Packets from a remote to VMs of the VPC do not leave the VPC.
-        if (meta.sender != sender_t.remote || meta.scope != scope_t.local) {
-            acl_out.apply(hdr, meta, meta.vpc);
-        }
-        acl_in.apply(hdr, meta, meta.in_list);
+            // Which tenant sent it, where does it go, and is it permitted?
+            tenancy.apply(hdr, meta);
+            policy_routing.apply(hdr, meta);
+            flow_hash.apply(hdr, meta);   // here, because it then depends on no table on a chip
+            routing.apply(hdr, meta);
+            // Packets from a remote to VMs of the VPC do not leave the VPC.
+            if (meta.sender != sender_t.remote || meta.scope != scope_t.local) {
+                acl_out.apply(hdr, meta, meta.vpc);
+            }
+            acl_in.apply(hdr, meta, meta.in_list);
 
-        // Which tunnel end point serves the destination?
-        if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
-            remote_end.apply(hdr, meta);
-        } else if (meta.scope != scope_t.internet) {
-            vm_nc.apply(hdr, meta);
+            // Which tunnel end point serves the destination?
+            if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
+                remote_end.apply(hdr, meta);
+            } else if (meta.scope != scope_t.internet) {
+                vm_nc.apply(hdr, meta);
+            }
+
+            // Was the frame addressed to the gateway, and does it go to the Internet?
+            inner_link.apply(hdr, meta);
+            if (meta.to_router_address) {
+                drop(meta, drop_reason_t.not_for_gateway);
+            }
+            if (meta.scope == scope_t.internet) {
+                to_cpu(meta, punt_reason_t.internet);
+            }
         }
 
-        // Was the frame addressed to the gateway, and does it go to the Internet?
-        inner_link.apply(hdr, meta);
-        if (meta.to_router_address) {
-            drop(meta, drop_reason_t.not_for_gateway);
+        // Which path does it take? The length is checked before the tenant's packet is changed,
+        // because an ICMP error quotes the packet as it was received.
+        underlay.apply(hdr, meta, istd);
+        if (istd.pass == FIRST_PASS) {
+            inner_rewrite.apply(hdr, meta);
         }
-        if (meta.scope == scope_t.internet) {
-            to_cpu(meta, punt_reason_t.internet);
-        }
-        inner_rewrite.apply(hdr, meta);
-
-        // Which path does it take?
-        underlay.apply(hdr, meta, istd.segment_excess);
         encap.apply(hdr, meta);
     }
 }

@@ -2,10 +2,12 @@
 //
 // Headers that the gateway reads or writes, in the order of a packet, and their constants. The
 // parser reads the bytes after the inner IP header but the gateway never changes them, so they have
-// no header here.
+// no header here, except in an ICMP error that quotes them.
 
 #ifndef GATEWAY_HEADERS_P4
 #define GATEWAY_HEADERS_P4
+
+#include "icmp_task.p4"
 
 typedef bit<48>  mac_t;
 typedef bit<32>  ipv4_t;
@@ -37,6 +39,11 @@ const bit<8> PROTOCOL_MOBILITY       = 135;
 const bit<8> PROTOCOL_UDPLITE        = 136;
 const bit<8> PROTOCOL_HIP            = 139;
 const bit<8> PROTOCOL_SHIM6          = 140;
+
+/// Bytes that an ICMP error quotes after the IP header (RFC 1812, section 4.3.2.3: as many as fit
+/// in 576 bytes; RFC 4443 permits as many as fit in 1,280, of which no known receiver reads more
+/// than these).
+const bit<16> MAX_QUOTED = 512;
 
 /// RFC 7348, section 5.
 const bit<16> UDP_PORT_VXLAN = 4789;
@@ -122,8 +129,30 @@ header vxlan_h {
     bit<8>  reserved_2;
 }
 
+/// RFC 792, RFC 4443. `rest` depends on the type: the MTU of the next hop (RFC 1191, RFC 4443), or
+/// 0.
+header icmp_h {
+    bit<8>  type;
+    bit<8>  code;
+    bit<16> checksum;
+    bit<32> rest;
+}
+
+/// Quoted bytes after the IP header. Each of these lengths occurs at most once, 256 twice, so that
+/// any length up to 512 bytes is a sum of them, without a loop.
+header quote_256_h { bit<2048> bytes; }
+header quote_128_h { bit<1024> bytes; }
+header quote_64_h  { bit<512>  bytes; }
+header quote_32_h  { bit<256>  bytes; }
+header quote_16_h  { bit<128>  bytes; }
+header quote_8_h   { bit<64>   bytes; }
+header quote_4_h   { bit<32>   bytes; }
+header quote_2_h   { bit<16>   bytes; }
+header quote_1_h   { bit<8>    bytes; }
+
 /// At most one of each pair of IP headers is valid.
 struct headers_t {
+    icmp_task_h icmp_task;
     ethernet_h outer_ethernet;
     ipv4_h     outer_ipv4;
     ipv6_h     outer_ipv6;
@@ -132,6 +161,21 @@ struct headers_t {
     ethernet_h inner_ethernet;
     ipv4_h     inner_ipv4;
     ipv6_h     inner_ipv6;
+
+    // Only in the second pass of a packet that causes an ICMP error: the error and its quotation.
+    icmp_h      icmp;
+    ipv4_h      quoted_ipv4;
+    ipv6_h      quoted_ipv6;
+    quote_256_h quote_512;
+    quote_256_h quote_256;
+    quote_128_h quote_128;
+    quote_64_h  quote_64;
+    quote_32_h  quote_32;
+    quote_16_h  quote_16;
+    quote_8_h   quote_8;
+    quote_4_h   quote_4;
+    quote_2_h   quote_2;
+    quote_1_h   quote_1;
 }
 
 #endif

@@ -8,14 +8,14 @@
 //
 // Between subnets the gateway is a router and counts as one hop. A packet without a remaining hop
 // is dropped (RFC 1812, section 5.3.1; RFC 8200, section 3), which also ends loops between regions.
-// Within a subnet, which is one link, the TTL is unchanged. No ICMP "time exceeded" is sent.
+// Within a subnet, which is one link, the TTL is unchanged. The sender is told (`icmp_error.p4`).
 
 #ifndef GATEWAY_INNER_LINK_P4
 #define GATEWAY_INNER_LINK_P4
 
 #include "metadata.p4"
 
-control inner_link_step(in headers_t hdr, inout metadata_t meta) {
+control inner_link_step(inout headers_t hdr, inout metadata_t meta) {
     mac_t own = 0;
 
     /// Sets the MAC of the router in each VPC.
@@ -42,10 +42,10 @@ control inner_link_step(in headers_t hdr, inout metadata_t meta) {
         }
         if (hdr.inner_ipv4.isValid()) {
             if (hdr.inner_ipv4.ttl <= meta.hops) {
-                drop(meta, drop_reason_t.inner_ttl_expired);
+                drop_and_tell(hdr, meta, drop_reason_t.inner_ttl_expired, icmp_cause_t.time_exceeded, 0);
             }
         } else if (hdr.inner_ipv6.hop_limit <= meta.hops) {
-            drop(meta, drop_reason_t.inner_ttl_expired);
+            drop_and_tell(hdr, meta, drop_reason_t.inner_ttl_expired, icmp_cause_t.time_exceeded, 0);
         }
         if (meta.extensions != 0) {
             if ((meta.extensions & meta.refused) != 0) {

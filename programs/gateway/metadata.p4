@@ -29,6 +29,9 @@ typedef bit<24> instance_t;
 typedef bit<16> remote_t;
 typedef bit<24> next_hop_t;
 
+/// Pass of a packet that was received. Only a packet that causes an ICMP error has another one.
+const PassNumber_t FIRST_PASS = (PassNumber_t) (PassNumberUint_t) 0;
+
 /// Scope of a route. The numbers are indices of the counter `route_scope`.
 enum bit<8> scope_t {
     none         = 0,
@@ -91,6 +94,11 @@ struct metadata_t {
     sender_t      sender;
     bool          to_router_address;  // to an address of the gateway without tunnels
 
+    // parser, vm_nc, remote: outer source of a packet that can change its underlay family, for an
+    // ICMP error about it. 0 in `tunnel_v6`: the packet came over IPv4.
+    ipv6_t        tunnel_v6;
+    ipv4_t        tunnel_v4;
+
     // tenant, policy_routing, routing.
     vpc_t         vpc;             // source VPC
     instance_t    instance;        // routing instance for the lookup of the destination
@@ -107,6 +115,9 @@ struct metadata_t {
     // flow_hash, underlay.
     bit<32>       flow_hash;
     next_hop_t    next_hop;
+
+    // Second pass: bytes quoted after the IP header.
+    bit<16>       quoted;
 }
 
 #endif

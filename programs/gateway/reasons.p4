@@ -56,6 +56,9 @@ enum bit<8> drop_reason_t {
     acl_denied_transit     = 39,   // denied by a VPC between those two, or by the VPC of the exit
     source_denied          = 40,   // the VPC does not accept packets from this server or remote
     extension_denied       = 41,   // a VPC refuses these options or extension headers
+    acl_rejected_out       = 42,   // as acl_denied_out, by a rule that tells the sender
+    acl_rejected_in        = 43,   // as acl_denied_in, by a rule that tells the sender
+    acl_rejected_transit   = 44,   // as acl_denied_transit, by a rule that tells the sender
 
     // Egress path.
     no_underlay_route      = 48,   // no underlay route matches the outer destination
@@ -63,7 +66,13 @@ enum bit<8> drop_reason_t {
     exceeds_mtu            = 52,   // longer than the MTU of the output port
     not_configured         = 53,   // the gateway has no addresses of its own configured
     neighbour_unresolved   = 54,   // the MAC address of the next hop is not known yet
-    path_down              = 55    // the link of the next hop is down, and no other path is left
+    path_down              = 55,   // the link of the next hop is down, and no other path is left
+
+    // ICMP messages that were not sent. The packet that causes an error counts under its own reason
+    // besides.
+    icmp_limited           = 56,   // an ICMP message: the VM or the VPC has caused too many
+    icmp_forbidden         = 57,   // an ICMP error that must not be sent (RFC 1812, RFC 4443)
+    gateway_closed         = 58    // to the gateway's address in a subnet, other than an echo request
 }
 
 enum bit<8> punt_reason_t {

@@ -19,6 +19,7 @@ control remote_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action at_v6(ipv6_t address, mac_t mac) {
+        meta.tunnel_v4 = hdr.outer_ipv4.source;
         hdr.outer_ipv4.setInvalid();
         hdr.outer_ipv6.setValid();
         hdr.outer_ipv6.destination = address;

@@ -16,7 +16,7 @@
 
 #include "metadata.p4"
 
-control routing_step(in headers_t hdr, inout metadata_t meta) {
+control routing_step(inout headers_t hdr, inout metadata_t meta) {
     /// Packets and bytes by the scope of their route; the index is scope_t.
     Counter<bit<64>, bit<8>>(8, PNA_CounterType_t.PACKETS_AND_BYTES) route_scope;
 
@@ -73,7 +73,7 @@ control routing_step(in headers_t hdr, inout metadata_t meta) {
     }
 
     action no_route() {
-        drop(meta, drop_reason_t.no_route);
+        drop_and_tell(hdr, meta, drop_reason_t.no_route, icmp_cause_t.no_route, 0);
     }
 
     table route_v4 {

@@ -15,7 +15,7 @@
 
 #include "metadata.p4"
 
-control underlay_step(inout headers_t hdr, inout metadata_t meta, in bit<16> segment_excess) {
+control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd) {
     bit<32> sent_length;   // length of the IP packet in bytes
 
     // ---- route ------------------------------------------------------------------------------
@@ -53,6 +53,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in bit<16> seg
     // ---- next hop -----------------------------------------------------------------------------
 
     bit<16> port_mtu = 0;
+    bit<16> tenant_mtu;   // longest inner packet that passes
 
     /// Sets the port, the MACs of the port and of its neighbour, and the maximum length of an IP
     /// packet on the port in bytes.
@@ -97,7 +98,15 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in bit<16> seg
         }
         next_hop.apply();
         // Of a super-frame, the longest segment has to fit.
-        if (sent_length > (bit<32>) port_mtu + (bit<32>) segment_excess) {
+        if (sent_length > (bit<32>) port_mtu + (bit<32>) istd.segment_excess) {
+            if (istd.pass == FIRST_PASS) {
+                // 50 bytes of tunnel over IPv4, 70 over IPv6 (Ethernet of the tenant included).
+                tenant_mtu = port_mtu - 70;
+                if (hdr.outer_ipv4.isValid()) {
+                    tenant_mtu = port_mtu - 50;
+                }
+                drop_and_tell(hdr, meta, drop_reason_t.exceeds_mtu, icmp_cause_t.too_big, tenant_mtu);
+            }
             drop(meta, drop_reason_t.exceeds_mtu);
         }
     }

@@ -15,6 +15,9 @@ Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS_AND_BYTES) drops;
 /// Packets and bytes sent to the CPU; the index is the punt reason.
 Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS_AND_BYTES) punts;
 
+/// ICMP messages that the gateway sent; the index is the cause.
+Counter<bit<64>, bit<8>>(8, PNA_CounterType_t.PACKETS_AND_BYTES) icmp_sent;
+
 const PortId_t CPU = (PortId_t) (PortIdUint_t) (InterfaceIdUint_t) PNA_PORT_CPU;
 
 /// Drops the packet immediately.
@@ -23,6 +26,44 @@ action drop(inout metadata_t meta, in drop_reason_t reason) {
     drops.count((bit<8>) reason);
     drop_packet();
     exit;
+}
+
+/// Sends the packet through the main block again, with the order for an ICMP message. The inner
+/// headers must be as received. `mtu` is the longest inner packet that passes, for the cause
+/// too_big.
+action order_icmp(inout headers_t hdr, inout metadata_t meta, in icmp_cause_t cause, in bit<16> mtu) {
+    hdr.icmp_task.setValid();
+    hdr.icmp_task.cause = cause;
+    hdr.icmp_task.protocol = meta.protocol;
+    hdr.icmp_task.mtu = mtu;
+    hdr.icmp_task.sender = (bit<2>) meta.sender;
+    hdr.icmp_task.fragment = (bit<2>) meta.fragment;
+    hdr.icmp_task.vpc = meta.vpc;
+    hdr.icmp_task.vni = hdr.vxlan.vni;
+    hdr.icmp_task.dscp = meta.outer_dscp;
+    hdr.icmp_task.over_ipv6 = (bit<1>) (meta.tunnel_v6 != 0);
+    hdr.icmp_task.reserved = 0;
+    hdr.icmp_task.l4_type = meta.l4_source[7:0];
+    // One of the three: a header that is not valid has zeros, as has a new one. There is no condition,
+    // so that a switch, which has no second pass, can leave the order out as a whole.
+    hdr.icmp_task.tunnel = meta.tunnel_v6 | (ipv6_t) hdr.outer_ipv4.source | (ipv6_t) meta.tunnel_v4;
+    hdr.outer_ethernet.setInvalid();
+    hdr.outer_ipv4.setInvalid();
+    hdr.outer_ipv6.setInvalid();
+    hdr.outer_udp.setInvalid();
+    hdr.vxlan.setInvalid();
+    recirculate();
+    exit;
+}
+
+/// Drops the packet and tells its sender why: `icmp_error` makes an ICMP error of it. The drop is
+/// counted here.
+action drop_and_tell(inout headers_t hdr, inout metadata_t meta, in drop_reason_t reason,
+                     in icmp_cause_t cause, in bit<16> mtu) {
+    meta.drop_reason = reason;
+    drops.count((bit<8>) reason);
+    drop_packet();
+    order_icmp(hdr, meta, cause, mtu);
 }
 
 /// Sends the unchanged packet to the CPU. Therefore, all steps that change headers follow the last

@@ -17,14 +17,22 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
     }
 
     action on_server_v6(ipv6_t server, mac_t vm_mac) {
+        meta.tunnel_v4 = hdr.outer_ipv4.source;
         hdr.outer_ipv4.setInvalid();
         hdr.outer_ipv6.setValid();
         hdr.outer_ipv6.destination = server;
         meta.far_mac = vm_mac;
     }
 
+    /// The gateway's own address in a subnet of a VPC in which it answers.
+    action gateway_address() {
+        meta.punt_reason = punt_reason_t.gateway_address;
+        send_to_port(CPU);   // from a switch, which has no second pass
+        order_icmp(hdr, meta, icmp_cause_t.echo, 0);
+    }
+
     action unknown_vm() {
-        drop(meta, drop_reason_t.unknown_vm);
+        drop_and_tell(hdr, meta, drop_reason_t.unknown_vm, icmp_cause_t.unknown_vm, 0);
     }
 
     table vm_nc_v4 {
@@ -32,7 +40,7 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
             meta.to_vni:                exact @name("vni");
             hdr.inner_ipv4.destination: exact @name("vm") @format(IPV4_ADDRESS);
         }
-        actions = { on_server_v4; on_server_v6; @defaultonly unknown_vm; }
+        actions = { on_server_v4; on_server_v6; gateway_address; @defaultonly unknown_vm; }
         const default_action = unknown_vm();
         size = 2097152;
     }
@@ -42,7 +50,7 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
             meta.to_vni:                exact @name("vni");
             hdr.inner_ipv6.destination: exact @name("vm") @format(IPV6_ADDRESS);
         }
-        actions = { on_server_v4; on_server_v6; @defaultonly unknown_vm; }
+        actions = { on_server_v4; on_server_v6; gateway_address; @defaultonly unknown_vm; }
         const default_action = unknown_vm();
         size = 2097152;
     }

@@ -29,7 +29,9 @@
 //   neither            dropped with the reason no_destination
 //
 // recirculate() replaces all three: the packet enters the main block again. A packet is dropped
-// after 7 recirculations, because the pass number has three bits.
+// after 7 recirculations, because the pass number has three bits. If drop_packet() was the last
+// verdict, the packet is dropped and counted with its reason, and what enters the main block again
+// is another packet, made of it (an ICMP error, for example).
 //
 // Engines find the reason for a verdict by name. A field `drop_reason` of the user metadata, of an
 // enum `drop_reason_t` with an underlying type, has the reason for a drop. `punt_reason` (or

@@ -61,6 +61,12 @@ impl<O: Overseer> PacketRun<'_, O> {
         }
         if frame.pna_recirculate {
             deparsed?;
+            // The packet is dropped, and the next pass makes another packet of it.
+            if frame.destination == Destination::Drop {
+                let reason = self.program_drop_reason(frame);
+                self.drop_packet(reason, frame.origin);
+                frame.origin = PacketOrigin::Generated;
+            }
             return self.recirculate_packet(frame).map(|()| true);
         }
         match frame.destination {

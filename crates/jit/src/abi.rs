@@ -76,6 +76,9 @@ pub mod destination {
     pub const IN_PLACE: u32 = 4;
     /// Flag: only the first bytes of the packet leave ([`super::FrameHeader::truncate`]).
     pub const TRUNCATED: u32 = 8;
+    /// Flag on `NOWHERE` and `DROP`: the packet enters the main block again. With `DROP`, it is
+    /// dropped, and what enters again is another packet.
+    pub const RECIRCULATE: u32 = 16;
 }
 
 /// Returns the high half of a frame's destination: the port of a `PORT` destination.

@@ -3,6 +3,7 @@
 use crate::counters::WorkerCounters;
 use crate::entries::EntriesById;
 use crate::fallback_reason::FallbackReason;
+use crate::native_programs::{NativePrograms, set_later_passes};
 use crate::program::CompiledProgram;
 use crate::stats::{ActionStats, EngineStats, TableStats, WorkerStats, sum_worker_stats};
 use crate::worker::JitWorker;
@@ -39,6 +40,8 @@ pub(crate) struct EngineShared {
     pub(crate) program: Arc<CompiledProgram>,
     /// Version of `program` that does not record, if `program` records.
     pub(crate) unrecorded: Option<Arc<CompiledProgram>>,
+    /// Program of later passes, if packets recirculate.
+    later: Option<Arc<CompiledProgram>>,
     pub(crate) live: Mutex<LiveTables>,
     /// Added to the sum over all workers, because the control plane can set counters.
     pub(crate) offsets: Mutex<HashMap<(usize, u64), [u64; 2]>>,
@@ -46,6 +49,8 @@ pub(crate) struct EngineShared {
     /// In the order in which workers were made; the first belongs to the engine that the others
     /// were made from.
     worker_stats: Mutex<Vec<Arc<WorkerStats>>>,
+    /// Those of later passes.
+    later_stats: Mutex<Vec<Arc<WorkerStats>>>,
     /// Entries by id, if the engine records. No other lock is taken while this one is held.
     pub(crate) entries: Option<Mutex<EntriesById>>,
 }
@@ -92,15 +97,10 @@ impl Jit {
         let live = LiveTables::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
         let mut reader = live.reader();
         let host = Arc::new(Mutex::new(host));
-        let mut compile =
-            |records| CompiledProgram::new(pipeline.clone(), config.clone(), &host, reader.acquire(), records);
-        let (program, unrecorded) = (compile(records), if records { compile(false).ok() } else { None });
+        let programs = NativePrograms::compile(&pipeline, &config, &host, reader.acquire(), records);
         reader.release();
-        let execution = match program {
-            Ok(program) => {
-                let unrecorded = unrecorded.filter(|unrecorded| unrecorded.has_same_counters(&program));
-                Jit::native_execution(pipeline.clone(), (Arc::new(program), unrecorded.map(Arc::new)), live)
-            }
+        let execution = match programs {
+            Ok(programs) => Jit::native_execution(pipeline.clone(), programs, live),
             Err(reason) => {
                 let interp = Arc::new(Mutex::new(Interp::new(pipeline.clone(), config)?));
                 Execution::Interpreted { interp, reason, packets: 0 }
@@ -111,16 +111,17 @@ impl Jit {
     }
 
     /// Makes the state of an engine that runs native code: a worker of its own and the parts that
-    /// all workers share. `program` is the one that records, if any; `unrecorded` the one that does
-    /// not.
+    /// all workers share.
     fn native_execution(
         pipeline: Arc<Pipeline>,
-        (program, unrecorded): (Arc<CompiledProgram>, Option<Arc<CompiledProgram>>),
+        NativePrograms { program, unrecorded, later }: NativePrograms,
         live: LiveTables,
     ) -> Execution {
-        let worker = Box::new(JitWorker::new(program.clone()));
-        let unrecorded_worker =
+        let mut worker = Box::new(JitWorker::new(program.clone()));
+        let mut unrecorded_worker =
             unrecorded.as_ref().map(|unrecorded| Box::new(worker.new_sharing_counters(unrecorded.clone())));
+        let later_stats = Mutex::default();
+        set_later_passes(later.as_ref(), &mut worker, &mut unrecorded_worker, &later_stats);
         let mut host = program.runtime.host.lock();
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
@@ -139,10 +140,12 @@ impl Jit {
             pipeline,
             program,
             unrecorded,
+            later,
             live: Mutex::new(live),
             offsets,
             counters,
             worker_stats,
+            later_stats,
             entries,
         };
         Execution::Native { shared: Arc::new(shared), reader, worker, unrecorded: unrecorded_worker }
@@ -153,12 +156,13 @@ impl Jit {
     pub fn new_worker(&self) -> Jit {
         let way = match &self.execution {
             Execution::Native { shared, .. } => {
-                let worker = Box::new(JitWorker::new(shared.program.clone()));
+                let mut worker = Box::new(JitWorker::new(shared.program.clone()));
                 shared.counters.lock().push(worker.counters.clone());
                 shared.worker_stats.lock().push(worker.stats.clone());
                 let reader = shared.live.lock().reader();
-                let quiet =
+                let mut quiet =
                     shared.unrecorded.as_ref().map(|quiet| Box::new(worker.new_sharing_counters(quiet.clone())));
+                set_later_passes(shared.later.as_ref(), &mut worker, &mut quiet, &shared.later_stats);
                 Execution::Native { shared: shared.clone(), reader, worker, unrecorded: quiet }
             }
             Execution::Interpreted { interp, reason, .. } => {
@@ -189,14 +193,16 @@ impl Jit {
     pub fn stats(&self) -> EngineStats {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let workers = shared.worker_stats.lock();
-                let program = &shared.program;
-                sum_worker_stats(
-                    &self.pipeline,
-                    &program.stats_layout,
-                    &program.stages,
-                    workers.iter().map(Arc::as_ref),
-                )
+                let sum = |program: &CompiledProgram, workers: &Mutex<Vec<Arc<WorkerStats>>>| {
+                    let workers = workers.lock();
+                    let workers = workers.iter().map(Arc::as_ref);
+                    sum_worker_stats(&program.pipeline, &program.stats_layout, &program.stages, workers)
+                };
+                let mut stats = sum(&shared.program, &shared.worker_stats);
+                if let Some(later) = &shared.later {
+                    stats.tables.extend(sum(later, &shared.later_stats).tables);
+                }
+                stats
             }
             Execution::Interpreted { interp, .. } => {
                 let interp = interp.lock();

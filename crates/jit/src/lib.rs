@@ -22,6 +22,7 @@
 //! | | vector code (eight packets at once) from a stage's function | `lanes/` |
 //! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
 //! | run time | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
+//! | | the versions of a program for recording and for later passes | `native_programs.rs` |
 //! | | one worker: frames, queues, lookups, verdicts | `worker.rs`, `memory.rs`, `verdict.rs` |
 //! | | the vector path of a worker | `worker/` |
 //! | | statistics; counters of all workers | `stats.rs`, `counter_totals.rs` |
@@ -51,6 +52,7 @@ mod fallback_reason;
 mod introspection;
 mod lanes;
 mod memory;
+mod native_programs;
 mod plan;
 mod program;
 mod record;

@@ -21,6 +21,7 @@ use crate::plan::{StagePlan, check_supported};
 use crate::runtime::{Runtime, helper_addresses};
 use interp::Config;
 use interp::host::{ExternHost, SelectorHash, SiteId};
+use ir::passes::{PacketPass, reads_pass_number, recirculates, specialise_packet_pass};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use lookup::{LookupKind, LookupLayout, LookupSet};
 use parking_lot::{Mutex, MutexGuard};
@@ -77,6 +78,8 @@ pub struct CompiledProgram {
     pub in_place_lookups: usize,
     /// Minimum length in bytes of packets that take the hot path, if there is one.
     pub hot_path_bytes: Option<u32>,
+    /// Whether it is the program of later passes of packets ([`ir::passes::PacketPass::Later`]).
+    pub is_later_pass: bool,
 }
 
 impl CompiledProgram {
@@ -163,7 +166,30 @@ impl CompiledProgram {
             selectors,
             runtime,
             record_layout,
+            is_later_pass: false,
         })
+    }
+
+    /// Compiles a program that recirculates packets: one program for the first pass, one for all
+    /// later ones. Other programs have only the first.
+    ///
+    /// # Errors
+    /// The reason why native code does not support the pipeline.
+    pub fn for_passes(
+        pipeline: &Arc<Pipeline>,
+        compile: impl Fn(Arc<Pipeline>) -> Result<CompiledProgram, FallbackReason>,
+    ) -> Result<(CompiledProgram, Option<CompiledProgram>), FallbackReason> {
+        if !recirculates(pipeline) {
+            return Ok((compile(pipeline.clone())?, None));
+        }
+        let [first, later] = [PacketPass::First, PacketPass::Later].map(|pass| specialise_packet_pass(pipeline, pass));
+        // Native code knows only whether a pass is the first, and runs later passes of a packet
+        // after first passes of others.
+        if reads_pass_number(&later) || crate::analysis::order::share_ordered_state(&first, &later) {
+            return Err(FallbackReason::Recirculate);
+        }
+        let later = CompiledProgram { is_later_pass: true, ..compile(Arc::new(later))? };
+        Ok((compile(Arc::new(first))?, Some(later)))
     }
 
     /// Returns whether both programs have the same counters and statistics layout.

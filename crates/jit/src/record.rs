@@ -127,6 +127,13 @@ impl RecordBuffers {
         }
     }
 
+    /// Marks the record of a packet as incomplete.
+    pub fn mark_incomplete(&mut self, packet: usize) {
+        let RecordList { count, full_len, .. } = self.lists.decisions;
+        // SAFETY: the buffer of each packet has the list.
+        unsafe { self.packet_area(packet).add(count as usize).cast::<u32>().write(full_len) };
+    }
+
     /// Returns the record of a packet.
     pub fn record(&mut self, packet: usize) -> PacketRecord<'_> {
         let area: *const u8 = self.packet_area(packet);

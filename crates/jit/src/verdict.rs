@@ -6,11 +6,17 @@ use crate::abi::{EmittedHeader, FrameHeader, destination};
 use crate::program::CompiledProgram;
 use interp::host::architecture::pna;
 use ir::Arch;
-use packet::{BatchOutput, CpuReason, DropReason, EngineReason, Packet, PacketRef, PortId, ReasonId};
+use packet::{
+    BatchOutput, CpuReason, DropReason, EngineReason, Packet, PacketOrigin, PacketRef, PacketVerdict, PortId, ReasonId,
+    Verdict,
+};
 
-/// Delivers one packet to the output: to a port, to the CPU, or dropped with a reason. `head` is
-/// the header of its finished frame, `emitted` the list of its headers, `input` its place in the
-/// batch. `scratch` is reused memory for assembling headers.
+/// Delivers one packet to the output, as `input` with its origin: to a port, to the CPU, or dropped
+/// with a reason. `head` is the header of its finished frame, `emitted` the list of its headers,
+/// `input` its place in the batch. `scratch` is reused memory for assembling headers.
+///
+/// Returns the origin of the packet that enters the main block again, if it does; it then has its
+/// deparsed bytes, and no verdict unless it is another packet.
 ///
 /// # Safety
 /// `head` and `emitted` were written by native code for this packet, which has not changed since.
@@ -19,36 +25,43 @@ pub unsafe fn deliver_packet(
     head: &FrameHeader,
     emitted: *const EmittedHeader,
     packet: &mut Packet,
-    input: PacketRef,
+    (input, origin): (PacketRef, PacketOrigin),
     out: &mut BatchOutput,
     scratch: &mut Vec<u8>,
-) {
+) -> Option<PacketOrigin> {
+    let mut emit = |verdict| out.emit(PacketVerdict { packet: input, origin, verdict });
     let (kind, high) = (head.destination as u32, head.port());
     let is_in_place = kind & destination::IN_PLACE != 0;
     let port = match kind & !(destination::IN_PLACE | destination::TRUNCATED) {
         destination::ENGINE_DROP => {
             let reason = EngineReason::ALL.get(high as usize).copied().unwrap_or(EngineReason::EngineBug);
-            return out.drop(input, reason.into());
+            emit(Verdict::Drop(reason.into()));
+            return None;
         }
         destination::DROP => {
-            let reason = match program.has_drop_reason {
-                false => 0,
-                true => head.drop_reason,
-            };
-            let reason = match reason {
-                0 => DropReason::Engine(EngineReason::ProgramDrop),
-                reason => DropReason::Program(ReasonId(reason)),
-            };
-            return out.drop(input, reason);
+            emit(Verdict::Drop(drop_reason(program, head)));
+            return None;
         }
+        kind if kind & destination::RECIRCULATE != 0 => None,
         destination::NOWHERE => None,
         _ => Some(high),
     };
     // SAFETY: guaranteed by the caller.
     if !is_in_place && !unsafe { assemble_packet(head, emitted, packet, scratch) } {
-        return out.drop(input, EngineReason::PacketTooLong.into());
+        emit(Verdict::Drop(EngineReason::PacketTooLong.into()));
+        return None;
     }
-    let Some(port) = port else { return out.drop(input, EngineReason::NoDestination.into()) };
+    if kind & destination::RECIRCULATE != 0 {
+        if kind & destination::DROP == 0 {
+            return Some(origin);
+        }
+        emit(Verdict::Drop(drop_reason(program, head)));
+        return Some(PacketOrigin::Generated);
+    }
+    let Some(port) = port else {
+        emit(Verdict::Drop(EngineReason::NoDestination.into()));
+        return None;
+    };
     if kind & destination::TRUNCATED != 0 {
         packet.truncate((head.truncate - 1) as usize);
     }
@@ -61,12 +74,23 @@ pub unsafe fn deliver_packet(
             0 => CpuReason::CpuPort,
             reason => CpuReason::Program(ReasonId(reason)),
         };
-        return out.to_cpu(input, reason);
+        emit(Verdict::ToCpu { reason });
+        return None;
     }
     if program.config.ports.as_ref().is_some_and(|ports| !ports.contains(&port)) {
-        return out.drop(input, EngineReason::UnknownPort.into());
+        emit(Verdict::Drop(EngineReason::UnknownPort.into()));
+        return None;
     }
-    out.forward(input, PortId(port));
+    emit(Verdict::Forward { port: PortId(port) });
+    None
+}
+
+/// Returns the reason for which the program drops a packet.
+fn drop_reason(program: &CompiledProgram, head: &FrameHeader) -> DropReason {
+    match if program.has_drop_reason { head.drop_reason } else { 0 } {
+        0 => DropReason::Engine(EngineReason::ProgramDrop),
+        reason => DropReason::Program(ReasonId(reason)),
+    }
 }
 
 /// Prepends the emitted headers to the payload. Returns false, with the packet unchanged, if it

@@ -1,6 +1,7 @@
 //! One worker's state, and the loop that runs packets through the stages.
 #![allow(unsafe_code)]
 
+mod later_passes;
 mod path_choice;
 mod vector;
 mod vector_state;
@@ -17,7 +18,7 @@ use crate::verdict;
 use ir::Entity;
 use lookup::LookupSet;
 use lookup::exact::ExactTable;
-use packet::{BatchOutput, Packet, PacketRef};
+use packet::{BatchOutput, Packet, PacketOrigin, PacketRef};
 use path_choice::PathChoice;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -62,6 +63,13 @@ pub struct JitWorker {
     records: Option<RecordBuffers>,
     /// State of the vector path, if there is code for it.
     vector: Option<VectorState>,
+    /// Worker for later passes of packets, of a program that recirculates.
+    later: Option<Box<JitWorker>>,
+    /// Origin of the packets that the worker delivers: not `Received` in later passes of a packet
+    /// that the engine made.
+    origin: PacketOrigin,
+    /// Origin of the packet that was delivered last, if it enters the main block again.
+    recirculated: Option<PacketOrigin>,
     /// Minimum chunk size for the vector path.
     pub min_vector_batch: usize,
     /// Chooses between the vector and the scalar path; `None`: the vector path wherever possible.
@@ -124,6 +132,9 @@ impl JitWorker {
             max_chunk: MAX_CHUNK,
             last_time: PacketTime::default(),
             vector: VectorState::new(&program),
+            later: None,
+            origin: PacketOrigin::Received,
+            recirculated: None,
             min_vector_batch: LANES,
             path_choice: Some(PathChoice::new()),
             records: program.record_layout.as_ref().map(|lists| RecordBuffers::new(lists, MAX_CHUNK)),
@@ -174,12 +185,12 @@ impl JitWorker {
                     any_vector = true;
                     self.init_vector_input(&program, chunk);
                     self.run_chunk(&program, chunk, lookups, true);
-                    self.deliver_vector_chunk(&program, chunk, first, out);
+                    self.deliver_vector_chunk(&program, chunk, first, lookups, out);
                 }
                 false => {
                     self.init_frames(&program, chunk);
                     self.run_chunk(&program, chunk, lookups, false);
-                    self.deliver_chunk(&program, chunk, first, out);
+                    self.deliver_chunk(&program, chunk, first, lookups, out);
                 }
             }
             if let (Some(path_choice), Some(start_ticks)) = (&mut self.path_choice, start_ticks) {
@@ -200,10 +211,17 @@ impl JitWorker {
 
     /// Delivers each packet of a chunk. Most leave unchanged in their buffer; runs of these are
     /// forwarded together. `first` is the index of the chunk's first packet in its batch.
-    fn deliver_chunk(&mut self, program: &CompiledProgram, chunk: &mut [Packet], first: usize, out: &mut BatchOutput) {
+    fn deliver_chunk(
+        &mut self,
+        program: &CompiledProgram,
+        chunk: &mut [Packet],
+        first: usize,
+        lookups: &LookupSet,
+        out: &mut BatchOutput,
+    ) {
         let stride = program.frame_stride as usize;
         let frames = self.frames.as_ptr().cast::<u8>();
-        let plain = program.plain;
+        let (plain, origin) = (program.plain, self.origin);
         let (mut start, count) = (0, chunk.len().min(MAX_CHUNK));
         // SAFETY: called with indices in the chunk. Each has a frame that starts with its header,
         // and its packet has finished.
@@ -215,17 +233,20 @@ impl JitWorker {
             if at < count {
                 let input = PacketRef::Input((first + at) as u16);
                 // SAFETY: the layout has the list there; the frame is that of this packet.
-                unsafe {
+                let recirculated = unsafe {
                     let emitted = frames.add(at * stride + program.emitted_offset as usize).cast();
                     verdict::deliver_packet(
                         program,
                         header(at),
                         emitted,
                         &mut chunk[at],
-                        input,
+                        (input, origin),
                         out,
                         &mut self.scratch,
-                    );
+                    )
+                };
+                if let Some(origin) = recirculated {
+                    self.run_later_passes(&mut chunk[at], (at, first), origin, lookups, out);
                 }
             }
             start = at + 1;

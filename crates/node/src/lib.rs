@@ -38,6 +38,7 @@ pub mod log;
 pub mod metrics;
 mod migrate;
 pub mod observe;
+pub mod path_mtu;
 pub mod region;
 pub mod status;
 mod store;

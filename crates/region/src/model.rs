@@ -80,6 +80,10 @@ pub struct Gateway {
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "PuntRates")]
     pub punt_rates: Option<PuntRates>,
+    /// How many ICMP errors a machine and a VPC may cause.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "IcmpLimits")]
+    pub icmp_limits: Option<IcmpLimits>,
 }
 
 impl Gateway {
@@ -97,6 +101,36 @@ impl Gateway {
     pub fn max_kernel_routes(&self) -> usize {
         self.max_routes.as_ref().map_or(DEFAULT_MAX_ROUTES, |most| most.value) as usize
     }
+}
+
+/// Limits of ICMP errors. Both kinds are counted apart, so that errors of one do not use up the
+/// other.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IcmpLimits {
+    /// Errors about packets that are too long. Default: 50 and 1000.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "IcmpRates")]
+    pub too_big: Option<IcmpRates>,
+    /// All other errors. Default: 10 and 500.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "IcmpRates")]
+    pub other: Option<IcmpRates>,
+    /// Echo replies. Default: 20 and 2000.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "IcmpRates")]
+    pub reply: Option<IcmpRates>,
+}
+
+/// Messages per second. A machine may cause those of two seconds at once (other errors: of three),
+/// a VPC those of two seconds.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IcmpRates {
+    /// Of each machine; 0: none.
+    pub vm: NumberWithPos<u32>,
+    /// Of each VPC; 0: none.
+    pub vpc: NumberWithPos<u32>,
 }
 
 /// A port of the gateway and the neighbour on it.
@@ -187,6 +221,8 @@ pub enum AclAction {
     Permit,
     /// The traffic is dropped.
     Deny,
+    /// The traffic is dropped, and its sender is told by ICMP ("administratively prohibited").
+    Reject,
 }
 
 /// A tenant's network.
@@ -202,6 +238,15 @@ pub struct Vpc {
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Prefix>>>")]
     pub subnets: Vec<WithPos<Prefix>>,
+    /// The gateway's addresses in the subnets, from which it sends ICMP errors. In a subnet without
+    /// one, it has the first address behind the subnet's own: 10.0.0.1 in 10.0.0.0/24.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<IpAddr>>>")]
+    pub gateways: Vec<WithPos<IpAddr>>,
+    /// What the gateway answers at its addresses in the subnets. Default: nothing.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<WithPos<Answer>>>")]
+    pub answer: Vec<WithPos<Answer>>,
     /// Routes beyond its own subnets and those of its peers.
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Route>>>")]
@@ -229,6 +274,14 @@ pub struct Vpc {
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Extension>>>")]
     pub drop: Vec<WithPos<Extension>>,
+}
+
+/// Requests that the gateway answers in a VPC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// ICMP and ICMPv6 echo requests: ping.
+    Echo,
 }
 
 /// A kind of options or extension headers between IP and layer 4.
@@ -267,6 +320,8 @@ impl Vpc {
             name: of.name.clone(),
             vni: of.vni,
             subnets: Vec::new(),
+            gateways: Vec::new(),
+            answer: Vec::new(),
             routes: Vec::new(),
             route_tables: Vec::new(),
             policy: Vec::new(),
@@ -352,7 +407,7 @@ pub struct AclRule {
     /// The greater priority wins. Unique in the VPC for a direction.
     #[schemars(range(min = 1, max = 16_777_216))]
     pub priority: NumberWithPos<u32>,
-    /// Permit or deny.
+    /// Permit, deny or reject.
     pub action: AclAction,
     /// Direction of the traffic.
     #[serde(default)]

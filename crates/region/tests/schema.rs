@@ -29,6 +29,9 @@ fn everything() -> Value {
                 "arp": 600, "nd": 600, "bgp": 6000, "bfd": 6000, "link_protocol": 300, "link_local": 300, "dhcp": 100,
                 "icmp": 600, "icmp_error": 1000, "gateway_address": 600,
             },
+            "icmp_limits": {
+                "too_big": {"vm": 50, "vpc": 1000}, "other": {"vm": 10, "vpc": 500}, "reply": {"vm": 20, "vpc": 2000},
+            },
         },
         "uplinks": [
             {
@@ -47,7 +50,7 @@ fn everything() -> Value {
         }],
         "vpcs": [
             {
-                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"],
+                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo"],
                 "routes": [
                     {"to": "10.1.0.0/24", "peer": "b"}, {"to": "10.2.0.0/24", "remote": "x", "vni": 6},
                     {"to": "10.3.0.0/24", "internet": true}, {"to": "10.4.0.0/24", "blackhole": true},

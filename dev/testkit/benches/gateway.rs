@@ -44,7 +44,7 @@ fn forward(c: &mut Criterion) {
     let model = testkit::model::Model::new(&region);
     for packet in packets.iter().take(200) {
         let outputs = engine.process(packet, 1, 0);
-        let (found, _) = gateway::model_verdict(&engine, &outputs).expect("a verdict");
+        let found = gateway::model_verdict(&engine, &outputs).expect("a verdict");
         assert_eq!(found, model.process(packet, 1), "the engine does what the model does");
         assert_eq!(outputs.sent().count(), 1, "every packet is forwarded");
     }

@@ -1,7 +1,7 @@
 //! Runs the gateway program on the interpreter with the entries of a region.
 
 use interp::{Config, Interp};
-use packet::{DropReason, Verdict};
+use packet::{DropReason, PacketOrigin, Verdict};
 use region::{IdAssignments, ResolvedRegion};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,14 @@ pub fn pipeline() -> anyhow::Result<Arc<ir::Pipeline>> {
     Ok(Arc::new(compile(&root().join("programs/gateway/gateway.p4"))?))
 }
 
+/// Compiles the gateway program as a switch runs it: without second passes.
+///
+/// # Errors
+/// If it does not compile.
+pub fn switch_pipeline() -> anyhow::Result<Arc<ir::Pipeline>> {
+    Ok(ir::passes::without_recirculation(&pipeline()?))
+}
+
 /// Creates a gateway for a region.
 ///
 /// # Errors
@@ -52,14 +60,21 @@ pub fn gateway_engine(pipeline: Arc<ir::Pipeline>, region: &ResolvedRegion) -> a
 ///
 /// # Errors
 /// If the gateway must not return this verdict.
-pub fn model_verdict(engine: &Interp, outputs: &interp::Outputs) -> anyhow::Result<(ModelVerdict, Option<String>)> {
-    let [packet] = outputs.packets() else { anyhow::bail!("{} packets of one", outputs.packets().len()) };
-    match packet.verdict {
-        Verdict::Forward { port } => Ok((ModelVerdict::Send { port: port.0, bytes: packet.bytes.clone() }, None)),
-        Verdict::ToCpu { .. } => Ok((ModelVerdict::Cpu, None)),
+pub fn model_verdict(engine: &Interp, outputs: &interp::Outputs) -> anyhow::Result<ModelVerdict> {
+    let one = |packet: &interp::OutPacket| match packet.verdict {
+        Verdict::Forward { port } => Ok(ModelVerdict::Send { port: port.0, bytes: packet.bytes.clone() }),
+        Verdict::ToCpu { .. } => Ok(ModelVerdict::Cpu),
         Verdict::Drop(reason @ DropReason::Program(_)) => {
-            Ok((ModelVerdict::Drop("by the program"), Some(engine.reasons().drop_name(reason).into_owned())))
+            Ok(ModelVerdict::Drop(engine.reasons().drop_name(reason).into_owned().into()))
         }
         Verdict::Drop(reason) => anyhow::bail!("dropped by the engine: {}", engine.reasons().drop_name(reason)),
+    };
+    match outputs.packets() {
+        [packet] => one(packet),
+        [dropped, error] if error.origin == PacketOrigin::Generated => match one(dropped)? {
+            ModelVerdict::Drop(reason) => Ok(ModelVerdict::Tell { reason, error: Box::new(one(error)?) }),
+            other => anyhow::bail!("an ICMP error about a packet with the verdict {other:02x?}"),
+        },
+        packets => anyhow::bail!("{} packets of one", packets.len()),
     }
 }

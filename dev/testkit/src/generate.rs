@@ -79,15 +79,17 @@ fn uplinks_text(rng: &mut Rng) -> String {
 /// Appends VPC `v` of `vpcs` with its routes, a second route table, and ACL rules. Random parts of
 /// a pool of routes make overlapping prefixes likely.
 fn append_vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
-    let default = ["permit", "permit", "permit", "deny"][rng.usize(..4)];
+    let default = ["permit", "permit", "permit", "permit", "permit", "permit", "deny", "reject"][rng.usize(..8)];
     let [first, second] = [false, true].map(|second| {
         let (length, first) = subnet_v6(v, second);
         format!("'{first}/{length}'")
     });
+    let answer = ["", "echo"][rng.usize(..2)];
+    let gateways = ["", "10.{v}.0.200"][rng.usize(..2)].replace("{v}", &v.to_string());
     let _ = writeln!(
         out,
         "- name: v{v}\n  vni: {}\n  subnets: [10.{v}.0.0/24, 10.{v}.1.0/24, {first}, {second}]\n  \
-         acl_default: {default}\n  strict_sources: {}\n  drop: [{}]",
+         gateways: [{gateways}]\n  answer: [{answer}]\n  acl_default: {default}\n  strict_sources: {}\n  drop: [{}]",
         100 + v,
         rng.u8(..12) == 0,
         ["", "", "", "ipv4_options", "hop_by_hop, routing, mobility", "destination_options, authentication, shim6"]
@@ -136,7 +138,7 @@ fn append_vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
 
 /// Returns a random ACL rule as YAML. Ports and ICMP types are only with protocols that have them.
 fn acl_rule_text(rng: &mut Rng, priority: u32) -> String {
-    let mut out = format!("{{priority: {priority}, action: {}", ["permit", "deny"][rng.usize(..2)]);
+    let mut out = format!("{{priority: {priority}, action: {}", ["permit", "permit", "deny", "reject"][rng.usize(..4)]);
     let _ = write!(out, ", direction: {}", ["egress", "ingress", "both"][rng.usize(..3)]);
     let protocol = ["any", "icmp", "tcp", "udp", "47", "icmpv6", "sctp", "udplite", "dccp", "1"][rng.usize(..10)];
     let _ = write!(out, ", protocol: {protocol}");

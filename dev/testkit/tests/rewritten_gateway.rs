@@ -156,7 +156,7 @@ fn papers_way(name: impl Fn(&str) -> String) -> Vec<Rewrite> {
 #[test]
 fn the_rewritten_gateway_is_the_gateway() {
     let (mut hits, mut packets, mut sent) = (BTreeMap::<String, u64>::new(), 0, 0);
-    let pipeline = testkit::gateway::pipeline().expect("the gateway compiles");
+    let pipeline = testkit::gateway::switch_pipeline().expect("the gateway compiles");
     let found = answer(&pipeline).steps;
     found.iter().for_each(|step| println!("{step}"));
     let name = |table: &str| pipeline.tables[find(&pipeline, table)].preamble.name.clone();
@@ -164,7 +164,7 @@ fn the_rewritten_gateway_is_the_gateway() {
     let papers = papers_way(name);
     for seed in 61..67 {
         println!("seed {seed}");
-        let case = plan::gateway_case(seed, 1500).expect("a region can be made");
+        let case = plan::switch_gateway_case(seed, 1500).expect("a region can be made");
         for (way, steps) in [&found, &papers].into_iter().enumerate() {
             let start = TransformedPipeline::unchanged(case.pipeline.clone(), share.clone());
             let rewritten = steps.iter().try_fold(start, |done, step| done.then(|p, s| step.apply(p, s)));

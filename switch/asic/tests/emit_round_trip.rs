@@ -197,7 +197,7 @@ fn what_no_packet_reaches_stays_in_p4info() {
 #[test]
 fn the_gateway_comes_back_the_same() {
     for seed in 0..3 {
-        let case = plan::gateway_case(seed, 800).expect("a case for the gateway");
+        let case = plan::switch_gateway_case(seed, 800).expect("a case for the gateway");
         let packets = round_trip(&case).unwrap_or_else(|fault| match fault {
             Fault::Bug(what) | Fault::Unsupported(what) => panic!("seed {seed}: {what}"),
         });
@@ -210,7 +210,7 @@ fn the_gateway_comes_back_the_same() {
 #[test]
 fn the_gateway_runs_on_v1model() {
     for seed in 0..3 {
-        let case = plan::gateway_case(seed, 800).expect("a case for the gateway");
+        let case = plan::switch_gateway_case(seed, 800).expect("a case for the gateway");
         let text = emit(&case.pipeline, EmitTarget::V1Model, &TableSizes::new())
             .unwrap_or_else(|error| panic!("{error}"))
             .text;

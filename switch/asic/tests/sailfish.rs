@@ -38,7 +38,7 @@ fn gateway() -> Arc<Pipeline> {
             p4::compile::CompileOptions { include_dirs: vec![root.join("programs/include")], ..Default::default() };
         let path = root.join("programs/gateway/gateway.p4");
         let compiled = p4::compile::compile(&p4::preprocess::DiskLoader, &path, &options);
-        Arc::new(compiled.pipeline.expect("the gateway compiles"))
+        ir::passes::without_recirculation(&Arc::new(compiled.pipeline.expect("the gateway compiles")))
     };
     GATEWAY.get_or_init(compile).clone()
 }

@@ -7,6 +7,7 @@ use asic::place::{Objective, PipePath, Placement, find_binding, heuristic};
 use asic::target::ChipTarget;
 use asic::transform::{TableSizes, TransformedPipeline};
 use interp::Config;
+use ir::passes::without_recirculation;
 use ir::{Block, ExternKind, Pipeline};
 use node::engine::ChipSizing;
 use offload::plan::{Compression, compressions};
@@ -152,6 +153,8 @@ impl SwitchPlan {
         pipeline: &Arc<Pipeline>,
         settings: &Config,
     ) -> Result<(MappedSwitch, PlacedProgram), SwitchPlanError> {
+        // A switch has one pass: packets that would have a second one keep their first verdict.
+        let pipeline = &without_recirculation(pipeline);
         if let Some(table) = table_applied_twice(pipeline) {
             let reason = "is applied twice on one path through the program, and a chip looks up a table once per pass: write it as two tables";
             return Err(SwitchPlanError::Impossible(format!("{}: table {table} {reason}", pipeline.name)));

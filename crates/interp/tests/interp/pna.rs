@@ -126,6 +126,8 @@ fn destinations() {
     assert_eq!(run(8, 1).0, [(3, vec![8, 0, 0xee])]);
     assert_eq!(run(8, 2).0, [(3, vec![8, 1, 0xee])]);
     assert_eq!(run(9, 1).0, [(1, vec![9, 3, 0xee])]);
+    // A dropped packet that recirculates counts as dropped, and another one enters the next pass.
+    assert_eq!(run(9, 1).1, ["program_drop"; 3]);
     assert_eq!(run(0, 1).1, ["no_destination"]);
     assert_eq!(interp.reasons().cpu_name(CpuReason::Program(ReasonId(2))), "arp");
     assert_eq!(interp.reasons().get(ReasonId(9)), None);

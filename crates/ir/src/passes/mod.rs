@@ -11,11 +11,13 @@ mod dead_value;
 mod fold_constants;
 mod forward_stores;
 mod merge_blocks;
+mod packet_pass;
 mod renumber_values;
 mod unreachable_blocks;
 mod unused_variables;
 
 pub use dead_value::remove_dead_values;
+pub use packet_pass::{PacketPass, reads_pass_number, recirculates, specialise_packet_pass, without_recirculation};
 
 use crate::pipeline::Pipeline;
 use crate::verify::{VerifyError, verify_after};

@@ -441,6 +441,10 @@ impl<'a> SlotAccess<'a> {
                 }
             }
             DropPacket | SendToPort => self.record_write(FrameSlot::Destination),
+            PnaRecirculate => {
+                self.record_read(FrameSlot::Destination);
+                self.record_write(FrameSlot::Destination);
+            }
             VerifyChecksum | VerifyChecksumWithPayload => {
                 self.record_read(FrameSlot::ChecksumError);
                 self.record_read(FrameSlot::Cursor);

@@ -85,6 +85,24 @@ pub fn touches_ordered_state(inst: &Inst) -> bool {
     matches!(inst, Inst::Extern { func, .. } if func.is_stateful()) && ordered_state(inst).is_some()
 }
 
+/// Returns whether two programs access a common object through which packets observe their order.
+pub fn share_ordered_state(first: &Pipeline, second: &Pipeline) -> bool {
+    let [first, second] = [first, second].map(ordered_states);
+    !first.is_disjoint(&second)
+}
+
+fn ordered_states(pipeline: &Pipeline) -> BTreeSet<OrderedState> {
+    let insts = pipeline.controls.values().flat_map(|control| control.body.insts());
+    let mut states: BTreeSet<OrderedState> = insts
+        .filter(|data| matches!(data.inst, Inst::Extern { func, .. } if func.is_stateful()))
+        .filter_map(|data| ordered_state(&data.inst))
+        .collect();
+    let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
+    let metered = |table: &TableId| pipeline.tables[*table].direct_meter.is_some();
+    states.extend(blocks.filter_map(ir::BlockData::applied_table).filter(metered).map(OrderedState::Entries));
+    states
+}
+
 fn executes_meter(inst: &Inst) -> bool {
     matches!(inst, Inst::Extern { func: ExternFn::MeterExecute | ExternFn::DirectMeterExecute, .. })
 }

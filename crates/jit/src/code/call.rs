@@ -1,6 +1,6 @@
 //! Extern calls: frequent ones inline, all others by the interpreter's code.
 
-use crate::abi::{FrameHeader, MIN_DEFERRED_COUNTERS, PendingCount, StageContext};
+use crate::abi::{FrameHeader, MIN_DEFERRED_COUNTERS, PendingCount, StageContext, destination};
 use crate::analysis::frame_slots::FrameSlot;
 use crate::code::annotations::InstRole;
 use crate::code::registers::{ValueRegs, trusted_flags};
@@ -36,6 +36,13 @@ impl StageBuilder<'_, '_> {
                 let port = self.shl_imm(port, 32);
                 let sent = self.b.ins().bor_imm_u(port, 2);
                 self.set_slot(FrameSlot::Destination, sent);
+            }
+            PnaRecirculate => {
+                let before = self.slot_value(FrameSlot::Destination);
+                let dropped = self.b.ins().icmp_imm_u(IntCC::Equal, before, i64::from(destination::DROP));
+                let dropped = self.b.ins().uextend(I64, dropped);
+                let again = self.b.ins().bor_imm_u(dropped, i64::from(destination::RECIRCULATE));
+                self.set_slot(FrameSlot::Destination, again);
             }
             MarkToDrop => {
                 // Port 511 is v1model's drop port.

@@ -23,7 +23,7 @@ use crate::analysis::validity::KnownValidity;
 use crate::analysis::{header_adjacency, validity};
 use crate::fallback_reason::FallbackReason;
 use fixedbitset::FixedBitSet;
-use ir::{Inst, Pipeline, Type};
+use ir::{Entity, Inst, Pipeline, Type};
 use stages::{Stage, StageEntry};
 use std::collections::BTreeSet;
 
@@ -180,6 +180,21 @@ fn check_values(control: &ir::Control) -> Result<(), FallbackReason> {
     Ok(())
 }
 
+/// Returns whether `recirculate` is the last verdict on each path that calls it. It replaces the
+/// other verdicts, so native code needs no state of its own for it.
+fn recirculates_last(body: &ir::Body) -> bool {
+    use ir::ExternFn::*;
+    let is_verdict =
+        |inst: &ir::InstData| matches!(inst.inst, Inst::Extern { func: DropPacket | SendToPort | Truncate, .. });
+    let has_verdict: Vec<bool> = body.blocks.values().map(|block| block.insts.iter().any(is_verdict)).collect();
+    body.blocks.iter().all(|(id, block)| {
+        let recirculates = |inst: &ir::InstData| matches!(inst.inst, Inst::Extern { func: PnaRecirculate, .. });
+        let Some(at) = block.insts.iter().position(recirculates) else { return true };
+        let overruled = |(other, _): (ir::Block, _)| has_verdict[other.index()] && body.can_reach(id, other);
+        !block.insts[at..].iter().any(is_verdict) && !body.blocks.iter().any(overruled)
+    })
+}
+
 /// Checks for features that native code does not support.
 pub fn check_supported(pipeline: &Pipeline) -> Result<(), FallbackReason> {
     use ir::ExternFn::*;
@@ -190,7 +205,8 @@ pub fn check_supported(pipeline: &Pipeline) -> Result<(), FallbackReason> {
                 Inst::Extern { func, .. } => match func {
                     Clone => return Err(FallbackReason::Clone),
                     Resubmit => return Err(FallbackReason::Resubmit),
-                    Recirculate | PnaRecirculate => return Err(FallbackReason::Recirculate),
+                    Recirculate => return Err(FallbackReason::Recirculate),
+                    PnaRecirculate if !recirculates_last(&control.body) => return Err(FallbackReason::Recirculate),
                     MirrorPacket => return Err(FallbackReason::Mirror),
                     AddEntry => return Err(FallbackReason::AddOnMiss),
                     SetEntryExpireTime | RestartExpireTimer => return Err(FallbackReason::IdleTimeout),

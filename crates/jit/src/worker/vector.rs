@@ -237,6 +237,7 @@ impl JitWorker {
         program: &CompiledProgram,
         chunk: &mut [Packet],
         first: usize,
+        lookups: &LookupSet,
         out: &mut BatchOutput,
     ) {
         let Some(layout) = &program.memory.vector else { return };
@@ -248,7 +249,7 @@ impl JitWorker {
             out.forward_consecutive((first + start) as u16, verdicts[..unchanged].iter().map(|verdict| port(*verdict)));
             let at = start + unchanged;
             if at < count {
-                self.deliver_vector_packet(program, layout, chunk, (at, first), out);
+                self.deliver_vector_packet(program, layout, chunk, (at, first), lookups, out);
             }
             start = at + 1;
         }
@@ -263,6 +264,7 @@ impl JitWorker {
         layout: &VectorLayout,
         chunk: &mut [Packet],
         (at, first): (usize, usize),
+        lookups: &LookupSet,
         out: &mut BatchOutput,
     ) {
         let verdict_word = self.memory.words_at(layout.verdicts, at + 1)[at];
@@ -281,7 +283,20 @@ impl JitWorker {
         let emitted = header.cast::<u8>().wrapping_add(program.emitted_offset as usize).cast();
         // SAFETY: the layout has the list there; the frame is that of this packet, and all fields
         // that are read have been written: by scalar code, or here.
-        unsafe { verdict::deliver_packet(program, &*header, emitted, &mut chunk[at], input, out, &mut self.scratch) };
+        let recirculated = unsafe {
+            verdict::deliver_packet(
+                program,
+                &*header,
+                emitted,
+                &mut chunk[at],
+                (input, self.origin),
+                out,
+                &mut self.scratch,
+            )
+        };
+        if let Some(origin) = recirculated {
+            self.run_later_passes(&mut chunk[at], (at, first), origin, lookups, out);
+        }
     }
 }
 

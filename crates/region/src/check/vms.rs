@@ -117,6 +117,10 @@ fn check_in_subnet(
     subnets: &VpcSubnets,
 ) {
     let vpc = &file.vpcs[vpc];
+    if vpc.gateways.iter().any(|gateway| gateway.value == address.value) {
+        let message = format!("{} is an address of the gateway in VPC `{}`", address.value, vpc.name.value);
+        report.add(address.at, message, "give the machine or the gateway another address");
+    }
     match subnets.covering(&IpNet::from(address.value)) {
         None if !usable::check_address(report, address, "the address of a machine") => {}
         None => report.add(

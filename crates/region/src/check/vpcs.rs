@@ -23,7 +23,9 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile) -> Vec<Vpc
                 let message = format!("VNI {} is used twice, first in line {line}", *vpc.vni);
                 report.add(vpc.vni.at, message, "give each VPC a VNI of its own");
             }
-            check_subnets(report, vpc)
+            let subnets = check_subnets(report, vpc);
+            check_gateways(report, vpc, &subnets);
+            subnets
         })
         .collect()
 }
@@ -43,6 +45,28 @@ fn check_subnets(report: &mut ProblemCollector, vpc: &Vpc) -> VpcSubnets {
         let _ = map.insert(prefix, at);
     }
     map
+}
+
+/// Checks the gateway's addresses in the VPC: one for a subnet, of a single host.
+fn check_gateways(report: &mut ProblemCollector, vpc: &Vpc, subnets: &VpcSubnets) {
+    let mut lines: HashMap<IpNet, u32> = HashMap::new();
+    for gateway in &vpc.gateways {
+        let Some((subnet, _)) = subnets.covering(&IpNet::from(gateway.value)) else {
+            let message = format!("{} is in no subnet of VPC `{}`", gateway.value, vpc.name.value);
+            report.add(gateway.at, message, "correct the address, or add its subnet to the VPC");
+            continue;
+        };
+        if let Some(line) = lines.insert(subnet, gateway.at.line) {
+            let message = format!("the gateway has two addresses in {subnet}, the first in line {line}");
+            report.add(gateway.at, message, "remove one of the two");
+        }
+        if subnet.addr() == gateway.value && subnet.prefix_len() < subnet.max_prefix_len() - 1
+            || subnet.broadcast() == gateway.value && subnet.addr().is_ipv4() && subnet.prefix_len() < 31
+        {
+            let message = format!("{} is no address of a single host in {subnet}", gateway.value);
+            report.add(gateway.at, message, "use an address between the first and the last");
+        }
+    }
 }
 
 type OwnedSubnet = (IpNet, SourcePos, usize);

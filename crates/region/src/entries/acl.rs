@@ -28,19 +28,42 @@ impl EntryBuilder<'_> {
             for (egress, tables) in [(true, &api.acl_out), (false, &api.acl_in)] {
                 for (v6, table) in tables.iter().enumerate() {
                     for row in acl_rows(vpc, egress, v6) {
-                        let action = usize::from(row.verdict == AclAction::Deny);
+                        let action = action_index(row.verdict, false);
                         let priority = DEFAULT_PRIORITY.saturating_add(row.priority as i32);
                         let entry = table.entry(row.flow.keys(id, v6), action, vec![]).with_priority(priority);
                         self.add_entry(entry, row.at, format_args!("{}", row.what));
                     }
-                    if vpc.acl_default == AclAction::Deny {
-                        let entry =
-                            table.entry(AclMatch::default().keys(id, v6), 1, vec![]).with_priority(DEFAULT_PRIORITY);
-                        self.add_entry(entry, vpc.name.at, format_args!("VPC {name}: acl_default deny"));
+                    if vpc.acl_default != AclAction::Permit {
+                        let action = action_index(vpc.acl_default, false);
+                        let keys = AclMatch::default().keys(id, v6);
+                        let entry = table.entry(keys, action, vec![]).with_priority(DEFAULT_PRIORITY);
+                        let what = format_args!("VPC {name}: acl_default {}", action_word(vpc.acl_default));
+                        self.add_entry(entry, vpc.name.at, what);
                     }
                 }
             }
         }
+    }
+}
+
+/// Returns the index of a verdict's action in [`super::GatewayApi`]. `transit`: the rule is of a
+/// VPC that the packet passes through.
+pub(super) fn action_index(verdict: AclAction, transit: bool) -> usize {
+    match (verdict, transit) {
+        (AclAction::Permit, _) => 0,
+        (AclAction::Deny, false) => 1,
+        (AclAction::Deny, true) => 2,
+        (AclAction::Reject, false) => 3,
+        (AclAction::Reject, true) => 4,
+    }
+}
+
+/// Returns the word of a verdict in the region file.
+fn action_word(verdict: AclAction) -> &'static str {
+    match verdict {
+        AclAction::Permit => "permit",
+        AclAction::Deny => "deny",
+        AclAction::Reject => "reject",
     }
 }
 
@@ -71,7 +94,7 @@ pub(super) fn acl_rows(vpc: &Vpc, egress: bool, v6: usize) -> Vec<AclRow> {
             continue;
         }
         let verdict = rule.action;
-        let word = if verdict == AclAction::Permit { "permit" } else { "deny" };
+        let word = action_word(verdict);
         let what = format!("VPC {}: ACL {direction} {} {word}", vpc.name.value, rule.priority.value);
         let (priority, at) = (rule.priority.value, rule.at);
         rows.extend(rule_matches(rule, v6).into_iter().map(|flow| AclRow {

@@ -6,7 +6,7 @@
 //! lists, ordered by the first list, then by the second. The first one that matches a packet
 //! combines the two rules that decide in the original lists.
 
-use super::acl::{AclMatch, AclRow, acl_rows};
+use super::acl::{AclMatch, AclRow, acl_rows, action_index};
 use super::ids::TransitPath;
 use super::{EntryBuilder, RegionPart};
 use crate::model::{AclAction, Vpc};
@@ -36,11 +36,7 @@ impl EntryBuilder<'_> {
         let all = through.chain(delivered).reduce(|first, second| combine_lists(&first, &second)).unwrap_or_default();
         let on = way.via.join(", ");
         for (row, priority) in all.iter().zip((1..=all.len() as i32).rev()) {
-            let action = match (row.verdict, row.egress) {
-                (AclAction::Permit, _) => 0,
-                (AclAction::Deny, false) => 1,
-                (AclAction::Deny, true) => 2,
-            };
+            let action = action_index(row.verdict, row.egress);
             let entry = self.api.acl_in[v6].entry(row.flow.keys(list, v6), action, vec![]).with_priority(priority);
             self.add_entry(entry, row.at, format_args!("through {on}: {}", row.what));
         }
@@ -65,7 +61,7 @@ fn list_with_default(vpc: &Vpc, egress: bool, v6: usize) -> Vec<AclRow> {
 /// Combines two lists: a packet must be permitted by both.
 fn combine_lists(first: &[AclRow], second: &[AclRow]) -> Vec<AclRow> {
     let pairs = |row: &AclRow| match row.verdict {
-        AclAction::Deny => vec![row.clone()],
+        AclAction::Deny | AclAction::Reject => vec![row.clone()],
         AclAction::Permit => {
             let common = |other: &AclRow| Some(AclRow { flow: row.flow.intersect(&other.flow)?, ..other.clone() });
             second.iter().filter_map(common).collect()

@@ -64,15 +64,21 @@ pub struct GatewayApi {
     pub(super) vpc_source: FamilyPair<1>,
     pub(super) policy_route: FamilyPair<1>,
     pub(super) route: FamilyPair<7>,
-    pub(super) acl_out: FamilyPair<3>,
-    pub(super) acl_in: FamilyPair<3>,
-    pub(super) vm_nc: FamilyPair<2>,
+    pub(super) acl_out: FamilyPair<5>,
+    pub(super) acl_in: FamilyPair<5>,
+    /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
+    /// answers.
+    pub(super) vm_nc: FamilyPair<3>,
     pub(super) remote: GatewayTable<2>,
     pub(super) underlay_route: FamilyPair<2>,
     /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down.
     pub(super) next_hop: GatewayTable<3>,
     pub(super) router: GatewayTable<1>,
     pub(super) identity: GatewayTable<1>,
+    pub(super) subnet_gateway_v4: GatewayTable<1>,
+    /// Actions: addresses of a subnet, all others (the default action).
+    pub(super) subnet_gateway_v6: GatewayTable<2>,
+    pub(super) icmp_limits: GatewayTable<1>,
     /// Counters with one cell per VPC.
     pub(super) vpc_counters: Vec<ExternId>,
     /// Meter with one cell per punt reason. `None` in programs that do not limit punts.
@@ -98,7 +104,7 @@ impl GatewayApi {
             ("no_route", 0),
         ];
         let tunnels = &[("from_server", 0), ("from_remote", 0)];
-        let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0)];
+        let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0), ("reject", 0), ("reject_transit", 0)];
         Ok(GatewayApi {
             own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
             tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
@@ -110,12 +116,23 @@ impl GatewayApi {
             route: find.pair("routing.route_v", 2, routes)?,
             acl_out: find.pair("acl_out.v", 7, verdicts)?,
             acl_in: find.pair("acl_in.v", 7, verdicts)?,
-            vm_nc: find.pair("vm_nc.vm_nc_v", 2, &[("on_server_v4", 2), ("on_server_v6", 2)])?,
+            vm_nc: find.pair(
+                "vm_nc.vm_nc_v",
+                2,
+                &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0)],
+            )?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
             underlay_route: find.pair("underlay.underlay_route_v", 1, &[("via_next_hop", 1), ("via_group", 2)])?,
             next_hop: find.table("underlay.next_hop", 1, &[("forward", 4), ("resolve", 1), ("path_down", 0)])?,
             router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
             identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,
+            subnet_gateway_v4: find.table("icmp_source.subnet_gateway_v4", 2, &[("gateway_v4", 2)])?,
+            subnet_gateway_v6: find.table(
+                "icmp_source.subnet_gateway_v6",
+                2,
+                &[("gateway_v6", 1), ("outside_v6", 1)],
+            )?,
+            icmp_limits: find.table("icmp_limit.icmp_limits", 1, &[("set_limits", 4)])?,
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
             punt_rate: find.counter("classify.punt.punt_rate").ok(),
             punt_reasons: punt_reasons(pipeline),
@@ -133,6 +150,7 @@ impl GatewayApi {
     pub(super) fn tables(&self) -> impl Iterator<Item = TableId> {
         let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
         let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
+        let icmp = [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id, self.icmp_limits.id];
         let single = [own_mac.id, tenant.id, remote.id, next_hop.id];
         single
             .into_iter()
@@ -146,6 +164,7 @@ impl GatewayApi {
             .chain(ids(acl_in))
             .chain(ids(vm_nc))
             .chain(ids(underlay_route))
+            .chain(icmp)
     }
 }
 
@@ -157,6 +176,8 @@ impl GatewayApi {
             Some(TenantKey::Vni)
         } else if is_in(&ids(&self.route)) {
             Some(TenantKey::RouteTable)
+        } else if is_in(&[self.subnet_gateway_v4.id, self.subnet_gateway_v6.id]) {
+            Some(TenantKey::List)
         } else if [ids(&self.acl_out), ids(&self.acl_in), ids(&self.policy_route), ids(&self.vpc_source)]
             .concat()
             .contains(&table)

@@ -8,6 +8,7 @@ mod acl_transit;
 mod changes;
 mod diff;
 mod gateway_tables;
+mod icmp;
 mod ids;
 mod kernel_paths;
 mod ports;
@@ -135,6 +136,7 @@ pub fn visit(
         maker.add_next_hops();
     } else if *part != RegionPart::Underlay {
         maker.add_tenants();
+        maker.add_subnet_gateways();
         maker.add_acl();
         maker.add_acl_transit();
         maker.add_strict_sources();

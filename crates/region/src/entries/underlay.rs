@@ -48,8 +48,12 @@ pub fn defaults(region: &ResolvedRegion, api: &GatewayApi) -> Vec<(ir::TableId, 
     let of_family = |v4: bool| gateway.vteps.iter().map(|v| v.value).find(|ip| ip.is_ipv4() == v4).map(number);
     let [v4, v6] = [true, false].map(|v4| of_family(v4).unwrap_or_default());
     let mac = BigUint::from(gateway.mac.as_u64());
-    let (identity, router) = (&api.identity, &api.router);
-    vec![(identity.id, identity.call(0, vec![v4, v6, mac.clone()])), (router.id, router.call(0, vec![mac]))]
+    let (identity, router, outside) = (&api.identity, &api.router, &api.subnet_gateway_v6);
+    vec![
+        (outside.id, outside.call(1, vec![v6.clone()])),
+        (identity.id, identity.call(0, vec![v4, v6, mac.clone()])),
+        (router.id, router.call(0, vec![mac])),
+    ]
 }
 
 impl EntryBuilder<'_> {
@@ -98,6 +102,7 @@ impl EntryBuilder<'_> {
             }
         }
         self.add_sources(&gateway.sources, SERVER, "the gateway's sources");
+        self.add_icmp_limits();
     }
 
     /// Adds a remote tunnel end point. The gateway's address of the same IP version is the other

@@ -1,7 +1,7 @@
 //! `terrace emit`.
 
 use super::failure::CommandError;
-use super::program_args::SourceArgs;
+use super::program_args::{SourceArgs, switch_program};
 use super::sizing::read_sizing;
 use super::ui::{self, OutputSettings};
 use asic::emit::{EmitTarget, ExternallyReadVars, GressUse, PASSES, emit, emit_with_gresses, observe_passes};
@@ -76,7 +76,7 @@ impl EmitArgs {
     /// cannot express go into a second program; notes say which, and what is left out. With
     /// `--strict` a program with parts left out is refused.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
-        let pipeline = self.sources.pipeline(&self.file, ui)?;
+        let pipeline = switch_program(self.sources.pipeline(&self.file, ui)?, ui);
         let mut sizes = TableSizes::new();
         if let Some(path) = &self.sizes {
             let sizing = read_sizing(path, &pipeline)?;

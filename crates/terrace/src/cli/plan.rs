@@ -2,7 +2,7 @@
 
 use super::failure::CommandError;
 use super::inputs::load_region;
-use super::program_args::SourceArgs;
+use super::program_args::{SourceArgs, switch_program};
 use super::sizing::{read_sizing, read_small};
 use super::ui::OutputSettings;
 use crate::plan::{chart, heat, page, region_sizes::region_sizes, text};
@@ -185,7 +185,7 @@ impl PlanArgs {
     /// Loads the program, the target, and the sizes of the tables: from a region, or from a sizing
     /// file with the parameters of `--set`.
     fn load_inputs(&self, ui: OutputSettings) -> Result<PlanInputs, CommandError> {
-        let pipeline = self.sources.pipeline(&self.program, ui)?;
+        let pipeline = switch_program(self.sources.pipeline(&self.program, ui)?, ui);
         let target = load_target(&self.target)?;
         let names: Vec<String> = pipeline.tables.values().map(|table| table.preamble.name.clone()).collect();
         let mut sizing = match &self.sizes {

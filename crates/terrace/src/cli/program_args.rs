@@ -49,6 +49,18 @@ impl SourceArgs {
     }
 }
 
+/// Returns the program that a switch runs: without second passes of packets. Says so if there are
+/// any.
+pub fn switch_program(pipeline: Arc<Pipeline>, ui: OutputSettings) -> Arc<Pipeline> {
+    let program = ir::passes::without_recirculation(&pipeline);
+    if !Arc::ptr_eq(&program, &pipeline) && !ui.json {
+        ui.note(
+            "a switch has no second pass: packets that the program recirculates keep the verdict that they had before",
+        );
+    }
+    program
+}
+
 /// Prints diagnostics on standard error. With JSON output prints nothing, because the commands
 /// include them in their documents.
 pub fn show_diagnostics(found: &[Diagnostic], map: &SourceMap, ui: OutputSettings) {

@@ -53,10 +53,17 @@ fn accounted(turn: &Turn) -> Value {
     let sum = |counts: &Value| packets_by_reason(counts).iter().map(|(_, packets)| packets).sum::<u64>();
     let received = stats["received"]["packets"].as_u64().unwrap();
     let forwarded = stats["forwarded"]["packets"].as_u64().unwrap();
-    assert_eq!(received, forwarded + sum(&stats["drops"]) + sum(&stats["to_cpu"]), "{stats}");
+    // Each of these packets causes an ICMP error, except on a switch, which has no second pass.
+    let about_errors = |reason: &str| reason.starts_with("icmp_");
+    let has_switch = stats["engine"] == "asic" || stats["tiers"].is_string();
+    let told =
+        packets_by_reason(&stats["drops"]).into_iter().filter(|(reason, _)| !has_switch && !about_errors(reason));
+    let errors = told.map(|(_, packets)| packets).sum::<u64>();
+    assert_eq!(received + errors, forwarded + sum(&stats["drops"]) + sum(&stats["to_cpu"]), "{stats}");
     assert!(forwarded > 60, "{stats}");
     let reasons: Vec<String> = packets_by_reason(&stats["drops"]).into_iter().map(|(reason, _)| reason).collect();
-    assert!(reasons.iter().all(|reason| ["no_route", "unknown_vm"].contains(&reason.as_str())), "{reasons:?}");
+    let known = |reason: &String| ["no_route", "unknown_vm"].contains(&reason.as_str()) || about_errors(reason);
+    assert!(reasons.iter().all(known), "{reasons:?}");
     stats
 }
 

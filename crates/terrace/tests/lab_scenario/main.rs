@@ -11,6 +11,7 @@ mod cleanup;
 mod command;
 mod demo;
 mod engines;
+mod icmp;
 mod place;
 mod readme;
 mod tc_hook;

@@ -99,6 +99,15 @@ pub fn gateway_case(seed: u64, packets: usize) -> anyhow::Result<TestCase> {
     Ok(TestCase { seed, source, pipeline, setup: interp::Config::default(), steps })
 }
 
+/// Returns the same case for the program that a switch runs, which has no second pass of packets.
+///
+/// # Errors
+/// Those of [`gateway_case`].
+pub fn switch_gateway_case(seed: u64, packets: usize) -> anyhow::Result<TestCase> {
+    let case = gateway_case(seed, packets)?;
+    Ok(TestCase { pipeline: ir::passes::without_recirculation(&case.pipeline), ..case })
+}
+
 /// Returns a batch size: one, few, many, or full.
 pub fn batch_size(rng: &mut Rng) -> usize {
     match rng.u8(..8) {

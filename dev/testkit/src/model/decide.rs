@@ -29,7 +29,7 @@ pub(super) enum SenderKind {
 }
 
 fn drop_verdict<T>(reason: &'static str) -> Result<T, ModelVerdict> {
-    Err(ModelVerdict::Drop(reason))
+    Err(ModelVerdict::Drop(reason.into()))
 }
 
 /// Returns whether a packet is DHCP or DHCPv6, by its destination port.
@@ -43,14 +43,14 @@ fn punt_verdict(parsed: &ParsedPacket) -> ModelVerdict {
     let is_v4 = parsed.destination.is_some_and(|ip| ip.is_ipv4());
     // The port is unknown, so this can be VXLAN.
     if is_v4 && parsed.protocol == 17 && !parsed.udp {
-        return ModelVerdict::Drop(if parsed.fragment { "underlay_fragment" } else { "underlay_ipv4_options" });
+        return ModelVerdict::Drop(if parsed.fragment { "underlay_fragment" } else { "underlay_ipv4_options" }.into());
     }
     if !is_v4 && parsed.protocol == 44 {
-        return ModelVerdict::Drop("underlay_fragment");
+        return ModelVerdict::Drop("underlay_fragment".into());
     }
     // Neighbour discovery must not have passed a router (RFC 4861, section 6.1).
     let is_nd = !is_v4 && parsed.protocol == 58 && parsed.outer_l4.is_some_and(|l4| (133..=137).contains(&l4[0]));
-    if is_nd && parsed.outer_ttl != 255 { ModelVerdict::Drop("nd_hop_limit") } else { ModelVerdict::Cpu }
+    if is_nd && parsed.outer_ttl != 255 { ModelVerdict::Drop("nd_hop_limit".into()) } else { ModelVerdict::Cpu }
 }
 
 impl Model<'_> {
@@ -89,7 +89,7 @@ impl Model<'_> {
             return drop_verdict("unknown_source");
         }
         let sender = parsed.source.and_then(|source| self.sender_kind(source));
-        sender.ok_or(ModelVerdict::Drop("unknown_source"))
+        sender.ok_or(ModelVerdict::Drop("unknown_source".into()))
     }
 
     /// Returns the kind of the tunnel end point with an address.
@@ -177,7 +177,9 @@ impl Model<'_> {
     fn to_vm(&self, vpc: usize, address: IpAddr, hops: u8) -> Result<ForwardingDecision, ModelVerdict> {
         let file = &self.region.file;
         let vni = file.vpcs[vpc].vni.value;
-        let Some(vm) = self.vms.get(&(vni, address)) else { return drop_verdict("unknown_vm") };
+        let Some(vm) = self.vms.get(&(vni, address)) else {
+            return drop_verdict(if self.answers_at(vpc, address) { "answer" } else { "unknown_vm" });
+        };
         let server = self.region.vm_locations[*vm].1;
         let uplinks = self.region.server_uplinks[server].clone();
         Ok(ForwardingDecision {
@@ -205,14 +207,14 @@ impl Model<'_> {
         inner: &InnerPacket,
     ) -> Result<(), ModelVerdict> {
         let delivered_here = sender == SenderKind::Remote && route.scope == RouteScope::Local;
-        if !delivered_here && !self.acl_permits(from, true, inner) {
-            return drop_verdict("acl_denied_out");
+        if !delivered_here {
+            verdict(self.acl_action(from, true, inner), ["acl_denied_out", "acl_rejected_out"])?;
         }
-        if !route.via.iter().all(|vpc| self.acl_permits(*vpc, true, inner)) {
-            return drop_verdict("acl_denied_transit");
+        for vpc in &route.via {
+            verdict(self.acl_action(*vpc, true, inner), ["acl_denied_transit", "acl_rejected_transit"])?;
         }
         match route.target {
-            RouteTarget::Vpc(to) if !self.acl_permits(to, false, inner) => drop_verdict("acl_denied_in"),
+            RouteTarget::Vpc(to) => verdict(self.acl_action(to, false, inner), ["acl_denied_in", "acl_rejected_in"]),
             _ => Ok(()),
         }
     }
@@ -224,12 +226,21 @@ impl Model<'_> {
         matching.max_by_key(|(rule, _)| rule.from.0.prefix_len()).map_or(0, |(_, table)| *table)
     }
 
-    fn acl_permits(&self, vpc: usize, egress: bool, inner: &InnerPacket) -> bool {
+    fn acl_action(&self, vpc: usize, egress: bool, inner: &InnerPacket) -> AclAction {
         let vpc = &self.region.file.vpcs[vpc];
         let mut rules: Vec<&AclRule> = vpc.acl.iter().map(|r| &r.value).collect();
         rules.sort_by_key(|r| std::cmp::Reverse(r.priority.value));
         let first = rules.into_iter().find(|rule| rule_matches(rule, egress, inner));
-        first.map_or(vpc.acl_default, |rule| rule.action) == AclAction::Permit
+        first.map_or(vpc.acl_default, |rule| rule.action)
+    }
+}
+
+/// Returns the verdict of a list, with the reasons for a denied and for a rejected packet.
+fn verdict(action: AclAction, [denied, rejected]: [&'static str; 2]) -> Result<(), ModelVerdict> {
+    match action {
+        AclAction::Permit => Ok(()),
+        AclAction::Deny => drop_verdict(denied),
+        AclAction::Reject => drop_verdict(rejected),
     }
 }
 

@@ -5,6 +5,7 @@
 //! entries and the interpreter together.
 
 mod decide;
+mod icmp;
 mod parse;
 mod rewrite;
 
@@ -12,6 +13,7 @@ pub use parse::{Fragment, ParsedPacket, parse};
 
 use ipnet_free::covers;
 use region::ResolvedRegion;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -19,7 +21,14 @@ use std::net::IpAddr;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ModelVerdict {
     /// Dropped for a reason that the program declares.
-    Drop(&'static str),
+    Drop(Cow<'static, str>),
+    /// Dropped for such a reason, and an ICMP error is made of the packet.
+    Tell {
+        /// The reason.
+        reason: Cow<'static, str>,
+        /// Verdict of the error.
+        error: Box<ModelVerdict>,
+    },
     /// Sent to the CPU unchanged.
     Cpu,
     /// Sent out of a port.
@@ -57,12 +66,16 @@ impl<'a> Model<'a> {
     }
 
     fn process_checked(&self, packet: &[u8], port: u32) -> Result<ModelVerdict, ModelVerdict> {
-        let parsed = parse(packet).map_err(ModelVerdict::Drop)?;
+        let parsed = parse(packet).map_err(|reason| ModelVerdict::Drop(reason.into()))?;
         let inner = decide::tunnelled(packet, &parsed)?;
         let from = self.classify(&parsed, port)?;
         let inner = inner.ok_or(ModelVerdict::Cpu)?;
-        let decision = self.decide_destination(&parsed, inner, from)?;
-        self.rewrite(packet, &parsed, inner, &decision)
+        let decision = self.decide_destination(&parsed, inner, from).map_err(|verdict| match verdict {
+            ModelVerdict::Drop(reason) if reason == "answer" => self.answer(packet, &parsed, inner),
+            ModelVerdict::Drop(reason) => self.tell(packet, &parsed, inner, from, &reason, 0),
+            verdict => verdict,
+        })?;
+        self.rewrite(packet, &parsed, inner, from, &decision)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Builds the packet that the gateway sends.
 
-use super::decide::ForwardingDecision;
+use super::decide::{ForwardingDecision, SenderKind};
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
 use super::{Model, ModelVerdict};
 use crate::frame::checksum;
@@ -14,18 +14,20 @@ impl Model<'_> {
         packet: &[u8],
         parsed: &ParsedPacket,
         inner: &InnerPacket,
+        sender: SenderKind,
         decision: &ForwardingDecision,
     ) -> Result<ModelVerdict, ModelVerdict> {
         let file = &self.region.file;
-        let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(ModelVerdict::Drop("ecn_ce_on_not_ect"))?;
         let hash = flow_hash(inner);
         let uplink = &file.uplinks[choose_uplink(&decision.uplinks, hash)];
         let mtu = uplink.mtu.as_ref().map_or(1600, |m| usize::from(m.value));
         let udp_offset = 14 + parsed.outer_ip;
         let udp_length = usize::from(u16::from_be_bytes([packet[udp_offset + 4], packet[udp_offset + 5]]));
         if udp_length + if decision.tunnel.is_ipv4() { 20 } else { 40 } > mtu {
-            return Err(ModelVerdict::Drop("exceeds_mtu"));
+            let left = mtu - if decision.tunnel.is_ipv4() { 50 } else { 70 };
+            return Err(self.tell(packet, parsed, inner, sender, "exceeds_mtu", left));
         }
+        let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(ModelVerdict::Drop("ecn_ce_on_not_ect".into()))?;
 
         let mut out = [uplink.peer_mac.as_ref().map_or([0; 6], |peer| peer.0), uplink.mac.0].concat();
         self.outer_ip(&mut out, decision.tunnel, parsed.tos.0, ecn, udp_length as u16, hash);
@@ -47,7 +49,7 @@ impl Model<'_> {
 
     /// Appends the outer Ethernet type and IP header. The gateway's own address is that of the
     /// tunnel's family; `hash` is the flow label of IPv6.
-    fn outer_ip(&self, out: &mut Vec<u8>, tunnel: IpAddr, dscp: u8, ecn: u8, udp_length: u16, hash: u32) {
+    pub(super) fn outer_ip(&self, out: &mut Vec<u8>, tunnel: IpAddr, dscp: u8, ecn: u8, udp_length: u16, hash: u32) {
         let own_address =
             self.region.file.gateway.vteps.iter().map(|v| v.value).find(|v| v.is_ipv4() == tunnel.is_ipv4());
         match (own_address, tunnel) {
@@ -107,7 +109,7 @@ fn decapsulated_ecn(outer: u8, inner: u8) -> Option<u8> {
 }
 
 /// Returns the CRC-32 of the inner addresses, protocol and ports. Fragments have no ports.
-fn flow_hash(inner: &InnerPacket) -> u32 {
+pub(super) fn flow_hash(inner: &InnerPacket) -> u32 {
     let mut bytes = Vec::new();
     for ip in [inner.source, inner.destination] {
         match ip {
@@ -136,7 +138,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 /// Chooses the uplink of a flow. Each uplink has at least 8 buckets; their total is a power of two,
 /// assigned in turn.
-fn choose_uplink(uplinks: &[usize], hash: u32) -> usize {
+pub(super) fn choose_uplink(uplinks: &[usize], hash: u32) -> usize {
     let buckets = (uplinks.len() * 8).next_power_of_two();
     let bucket = if uplinks.len() == 1 { 0 } else { (hash >> 16) as usize & (buckets - 1) };
     uplinks[bucket % uplinks.len()]

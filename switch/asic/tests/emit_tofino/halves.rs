@@ -32,7 +32,7 @@ fn block<'t>(text: &'t str, begins: &str) -> &'t str {
 
 #[test]
 fn the_gateway_goes_on_in_egress_where_its_port_is_known() {
-    let pipeline = gateway::pipeline().expect("the gateway");
+    let pipeline = gateway::switch_pipeline().expect("the gateway");
     for target in [EmitTarget::Tna, EmitTarget::T2na] {
         let emitted = emit_with_gresses(&pipeline, target, &TableSizes::new(), GressUse::Both)
             .unwrap_or_else(|error| panic!("{error}"));
@@ -65,7 +65,7 @@ fn the_gateway_goes_on_in_egress_where_its_port_is_known() {
 
 #[test]
 fn all_is_in_ingress_unless_both_halves_are_asked_for() {
-    let pipeline = gateway::pipeline().expect("the gateway");
+    let pipeline = gateway::switch_pipeline().expect("the gateway");
     let emitted = emit_with_gresses(&pipeline, EmitTarget::Tna, &TableSizes::new(), GressUse::Ingress).expect("a form");
     assert!(emitted.bridge_bytes.is_none() && !emitted.text.contains("bridge"), "{}", emitted.text);
 }
@@ -324,7 +324,7 @@ fn both_halves_of_made_programs_do_what_the_whole_does() {
 fn both_halves_of_the_gateway_do_what_the_whole_does() {
     let mut tally = Tally::default();
     for seed in 0..3 {
-        let case = plan::gateway_case(seed, 800).expect("a case for the gateway");
+        let case = plan::switch_gateway_case(seed, 800).expect("a case for the gateway");
         let split = split_gresses(&case.pipeline).expect("a place to cut");
         compare(&case, &split, &mut tally);
     }

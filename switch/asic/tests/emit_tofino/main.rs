@@ -22,7 +22,7 @@ fn emitted(pipeline: &Pipeline, sizes: &TableSizes) -> EmittedProgram {
 
 #[test]
 fn the_gateway_has_a_form() {
-    let pipeline = gateway::pipeline().expect("the gateway");
+    let pipeline = gateway::switch_pipeline().expect("the gateway");
     let sizes = TableSizes::from([("gateway.routing.route_v4".to_owned(), 4321)]);
     let emitted = emitted(&pipeline, &sizes);
     let errors = check(&emitted.text);
@@ -80,7 +80,7 @@ PNA_NIC(parse(), pre(), main_block(), deparse()) main;\n";
 /// v1model programs are rejected with a message.
 #[test]
 fn other_architectures_are_refused() {
-    let mut pipeline = (*gateway::pipeline().expect("the gateway")).clone();
+    let mut pipeline = (*gateway::switch_pipeline().expect("the gateway")).clone();
     pipeline.arch = ir::Arch::V1Model;
     let error = emit(&pipeline, EmitTarget::Tna, &TableSizes::new()).expect_err("a refusal").to_string();
     assert!(error.contains("v1model"), "{error}");

@@ -85,7 +85,7 @@ fn fewer_and_earlier_steps_do_the_same_in_made_programs() {
 #[test]
 fn fewer_and_earlier_steps_do_the_same_in_the_gateway() {
     for seed in 0..2 {
-        let case = plan::gateway_case(seed, 600).expect("a case for the gateway");
+        let case = plan::switch_gateway_case(seed, 600).expect("a case for the gateway");
         assert!(compare(&case, in_steps(&case.pipeline)) > 500);
     }
 }

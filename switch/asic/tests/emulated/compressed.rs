@@ -131,7 +131,7 @@ impl EngineUnderTest for Compressed {
 fn the_compressed_gateway_runs_on_the_chip() {
     let mut tally = TestCoverage::default();
     for seed in first_seed()..first_seed() + 6 {
-        let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let case = plan::switch_gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let factory = |build: &EngineInputs<'_>| Ok(Box::new(Compressed::new(build)?) as Box<dyn EngineUnderTest>);
         if let Err(difference) = run::run_case(&case, &factory, &mut tally) {
             panic!("DIFFER_SEED={seed}: {:?} in step {}: {}", difference.kind, difference.step, difference.what);

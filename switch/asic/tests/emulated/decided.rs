@@ -17,7 +17,7 @@ use testkit::differ::{plan, run};
 #[test]
 fn the_gateway_runs_where_it_is_placed() {
     let target = ChipTarget::shipped("tofino1").expect("it is shipped");
-    let pipeline = testkit::gateway::pipeline().expect("the gateway compiles");
+    let pipeline = testkit::gateway::switch_pipeline().expect("the gateway compiles");
     let sizes: TableSizes = pipeline.tables.values().map(|table| (table.preamble.name.clone(), 512)).collect();
     let mut program = ResourceDemand::from_pipeline(&pipeline, &sizes).expect("a demand");
     // The program has counters for a million VPCs, which no stage can hold; one per tenant is
@@ -43,7 +43,7 @@ fn the_gateway_runs_where_it_is_placed() {
         let before = subject::totals();
         let mut tally = TestCoverage::default();
         for seed in first_seed()..first_seed() + 6 {
-            let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            let case = plan::switch_gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             let factory = |build: &EngineInputs<'_>| {
                 Ok(Box::new(Emulated::new(build, placed.clone())?) as Box<dyn EngineUnderTest>)
             };

@@ -12,7 +12,7 @@ fn the_gateway_runs_on_the_chip() {
     let mut tally = TestCoverage::default();
     let before = subject::totals();
     for seed in first_seed()..first_seed() + 12 {
-        let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let case = plan::switch_gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let factory = subject::factory(seed, Sabotage::None);
         if let Err(difference) = run::run_case(&case, &*factory, &mut tally) {
             panic!("DIFFER_SEED={seed}: {:?} in step {}: {}", difference.kind, difference.step, difference.what);

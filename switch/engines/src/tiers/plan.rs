@@ -4,6 +4,7 @@ use crate::SwitchPlan;
 use crate::plan::requested_sizes;
 use entries::find_table;
 use interp::Config;
+use ir::passes::without_recirculation;
 use ir::{Pipeline, TableId};
 use node::config::{LOWER_PORT, TIERS_KEY};
 use node::engine::SharedEngineFactory;
@@ -72,6 +73,8 @@ impl TiersPlan {
     /// # Errors
     /// An unknown table, or one at which the program cannot be partitioned.
     pub fn partition(&self, pipeline: &Pipeline) -> Result<PipelinePartition, P4RuntimeError> {
+        // Neither half has a second pass of packets.
+        let pipeline = &*without_recirculation(&Arc::new(pipeline.clone()));
         let refused =
             |error: entries::EntryTextError| P4RuntimeError::unimplemented(format!("{}: {error}", pipeline.name));
         let find = |(name, held): (&String, &TableMode)| {

@@ -1,0 +1,12 @@
+//! Path MTU of the underlay: reports of routers between the gateway and its tunnel end points.
+//!
+//! [`check_too_big`] decides whether a "too big" message is about a packet that this gateway sent,
+//! and [`LearnedPaths`] holds what was learned. Both are pure: they know no ports and no tables.
+
+mod learned;
+mod quote;
+#[cfg(test)]
+mod tests;
+
+pub use learned::{LearnedPaths, MAX_AGE, MAX_PATHS, PathMtuChange};
+pub use quote::{PathMtu, QuoteError, TunnelEnds, check_too_big};

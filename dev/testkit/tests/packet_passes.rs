@@ -1,0 +1,72 @@
+//! Versions of the gateway for the first and for later passes of a packet: each has only the code
+//! of its passes, and native code runs both.
+
+use ir::passes::{PacketPass, reads_pass_number, recirculates, specialise_packet_pass, without_recirculation};
+use ir::{Pipeline, verify};
+use jit::Jit;
+use std::collections::BTreeSet;
+use testkit::frame::{IpPacket, VxlanFrame, segment};
+use testkit::gateway;
+
+fn applied(pipeline: &Pipeline) -> BTreeSet<&str> {
+    let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
+    let tables = blocks.filter_map(|block| block.applied_table());
+    tables.map(|table| pipeline.tables[table].preamble.name.as_str()).collect()
+}
+
+fn emits(pipeline: &Pipeline) -> usize {
+    pipeline.insts().filter(|data| matches!(data.inst, ir::Inst::Emit(_))).count()
+}
+
+#[test]
+fn a_version_has_the_code_of_its_passes() {
+    let program = gateway::pipeline().expect("the gateway compiles");
+    let first = specialise_packet_pass(&program, PacketPass::First);
+    let later = specialise_packet_pass(&program, PacketPass::Later);
+    let switch = without_recirculation(&program);
+    for version in [&first, &later, &switch] {
+        verify::verify(version).expect("a version is a valid pipeline");
+        assert!(!reads_pass_number(version));
+        assert_eq!((version.tables.len(), version.vars.len()), (program.tables.len(), program.vars.len()));
+    }
+    let second_pass: BTreeSet<&str> = ["subnet_gateway_v4", "subnet_gateway_v6", "icmp_limits"].into();
+    let is_second = |name: &&str| second_pass.iter().any(|table| name.ends_with(table));
+    let both = ["underlay_route_v4", "underlay_route_v6", "next_hop", "gateway_identity"];
+    assert_eq!(applied(&first).iter().filter(|name| is_second(name)).count(), 0);
+    assert_eq!(applied(&later).len(), second_pass.len() + both.len(), "{:?}", applied(&later));
+    assert_eq!(applied(&first).union(&applied(&later)).count(), applied(&program).len());
+    assert_eq!(applied(&switch), applied(&first));
+    // What only the second pass emits is not in the first; a switch does not even have the order.
+    assert_eq!([emits(&first), emits(&switch)], [9, 8]);
+    assert!(recirculates(&first) && !recirculates(&later) && !recirculates(&switch));
+}
+
+#[test]
+fn native_code_makes_icmp_errors_and_does_not_fall_back() {
+    let pipeline = gateway::pipeline().expect("the gateway compiles");
+    let region = region::parse("lab.yaml", include_str!("../../../examples/lab.yaml")).expect("the example is right");
+    let mut engine = Jit::new(pipeline.clone(), interp::Config::default()).expect("the gateway loads");
+    assert_eq!(engine.fallback_reason(), None);
+    let entries = region::entries(&region, "lab.yaml", &pipeline, &mut region::IdAssignments::default());
+    engine.write(&region::diff(region::GatewayEntries::default(), entries.expect("entries"))).expect("they are taken");
+    let ip = |s: &str| s.parse().expect("an address");
+    let inner = IpPacket::new(ip("10.0.0.11"), ip("10.0.0.99"), 17, segment(1000, 53, 40));
+    let mut frame = VxlanFrame::new((ip("192.0.2.11"), ip("192.0.2.1")), 100, inner);
+    frame.mac = region.file.uplinks[0].mac.value.0;
+    let mut batch = packet::Batch::new();
+    for _ in 0..40 {
+        batch.push_bytes(&frame.bytes(), packet::PortId(1), 0).expect("a batch takes 40 packets");
+    }
+    let mut out = packet::BatchOutput::new();
+    packet::Engine::process(&mut engine, &mut batch, &mut out);
+    let mut counts = packet::EngineCounters::default();
+    counts.count_received(&batch);
+    counts.count_batch(&batch, &out);
+    let reasons = packet::Engine::reasons(&engine);
+    let drops: Vec<(String, u64)> =
+        counts.drops.iter().map(|(reason, count)| (reasons.drop_name(reason).into_owned(), count.packets)).collect();
+    // A bucket of 30 errors. Each packet is dropped, and each error is a packet of its own.
+    assert_eq!(drops, [("unknown_vm".to_owned(), 40), ("icmp_limited".to_owned(), 10)]);
+    assert_eq!((counts.forwarded_total().packets, counts.generated), (30, 40));
+    assert_eq!(engine.fallback_counts().len(), 0);
+}
