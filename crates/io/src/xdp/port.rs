@@ -279,6 +279,7 @@ impl Port for XdpPort {
     fn tx_offloads(&self) -> TxOffloads {
         match &self.miss_path {
             MissPath::Raw(raw) => raw.tx_offloads(),
+            MissPath::Tc(path) => path.sender.tx_offloads(),
             MissPath::Sockets(_) => TxOffloads::default(),
         }
     }
@@ -369,7 +370,7 @@ impl Port for XdpPort {
     fn kernel_interface(&self) -> Option<KernelInterface> {
         match &self.miss_path {
             MissPath::Raw(raw) => raw.kernel_interface(),
-            MissPath::Sockets(_) => None,
+            MissPath::Sockets(_) | MissPath::Tc(_) => None,
         }
     }
 

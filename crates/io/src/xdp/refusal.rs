@@ -7,7 +7,7 @@ const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13), ("
 const SYS_ADMIN: u32 = 21;
 
 /// Formats an error with its causes, truncated from the front.
-pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     // The kernel's reasons are the last causes.
     let mut text = error.to_string();
     let mut source = error.source();

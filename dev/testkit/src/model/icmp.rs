@@ -95,7 +95,7 @@ impl Model<'_> {
         let uplink = &file.uplinks[choose_uplink(&uplinks, hash)];
         let udp_length = (30 + ip.len()) as u16;
         let ecn = if v4 { ip[1] & 3 } else { ip[1] >> 4 & 3 };
-        let mut out = [uplink.peer_mac.0, uplink.mac.0].concat();
+        let mut out = [uplink.peer_mac.as_ref().map_or([0; 6], |peer| peer.0), uplink.mac.0].concat();
         self.outer_ip(&mut out, tunnel, parsed.tos.0, ecn, udp_length, hash);
         out.extend((0xc000 | (hash & 0x3fff) as u16).to_be_bytes());
         out.extend(4789u16.to_be_bytes());
