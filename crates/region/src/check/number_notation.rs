@@ -54,6 +54,10 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
         all.push(of(&uplink.port));
         all.extend(uplink.mtu.iter().map(|mtu| (mtu.digits, u32::from(mtu.value))));
     }
+    for limits in &file.gateway.icmp_limits {
+        let rates = [&limits.too_big, &limits.other, &limits.reply];
+        all.extend(rates.iter().flat_map(|rates| [of(&rates.vm), of(&rates.vpc)]));
+    }
     all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
     all.extend(numbers_of(&file.vpcs));
     all
