@@ -105,21 +105,15 @@ impl Gateway {
 
 /// Limits of ICMP errors. Both kinds are counted apart, so that errors of one do not use up the
 /// other.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IcmpLimits {
     /// Errors about packets that are too long. Default: 50 and 1000.
-    #[serde(default, deserialize_with = "non_null")]
-    #[schemars(with = "IcmpRates")]
-    pub too_big: Option<IcmpRates>,
+    pub too_big: IcmpRates,
     /// All other errors. Default: 10 and 500.
-    #[serde(default, deserialize_with = "non_null")]
-    #[schemars(with = "IcmpRates")]
-    pub other: Option<IcmpRates>,
+    pub other: IcmpRates,
     /// Echo replies. Default: 20 and 2000.
-    #[serde(default, deserialize_with = "non_null")]
-    #[schemars(with = "IcmpRates")]
-    pub reply: Option<IcmpRates>,
+    pub reply: IcmpRates,
 }
 
 /// Messages per second. A machine may cause those of two seconds at once (other errors: of three),

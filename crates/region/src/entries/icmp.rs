@@ -91,7 +91,7 @@ impl EntryBuilder<'_> {
     pub(super) fn add_icmp_limits(&mut self) {
         let Some(limits) = &self.region.file.gateway.icmp_limits else { return };
         for ((kind, seconds), rates) in KINDS.into_iter().zip([&limits.too_big, &limits.other, &limits.reply]) {
-            let Some(IcmpRates { vm, vpc }) = rates else { continue };
+            let IcmpRates { vm, vpc } = rates;
             let bucket = |rate: u32, seconds: u64| match rate {
                 0 => [1, 0],
                 rate => [(SECOND_NS / u64::from(rate)).max(1), seconds * SECOND_NS],
