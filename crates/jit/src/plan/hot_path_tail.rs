@@ -18,7 +18,7 @@ use crate::analysis::order::touches_ordered_state;
 use crate::analysis::path_clones::HotPathTail;
 use crate::analysis::validity::{KnownValidity, exit_validity};
 use crate::plan::paired_lookups::likely_nodes;
-use crate::plan::stages::{StageEntry, reverse_postorder, stage_entries, successors_in_stage};
+use crate::plan::stages::{StageEntry, reverse_postorder, stage_entries, stage_nodes, successors_in_stage};
 use ir::{Entity, Pipeline, TableId};
 use std::collections::HashMap;
 
@@ -55,9 +55,7 @@ impl HotPathTail {
             let node =
                 copy.checked_sub(first_clone).map_or_else(|| flow.original_of(copy), |number| tail.nodes[number]);
             if let Some(table) = lookup_at_end(pipeline, flow, node) {
-                if tail.lookups.len() == max_lookups
-                    || has_ordered_state(pipeline, flow, headers, (node, &before), table)
-                {
+                if tail.lookups.len() == max_lookups || has_ordered_state(pipeline, flow, node, table) {
                     continue;
                 }
                 tail.lookups.push(copy);
@@ -109,39 +107,14 @@ fn same_validity(one: &KnownValidity, other: &KnownValidity) -> bool {
     one.valid == other.valid && one.invalid == other.invalid
 }
 
-/// Returns whether a packet with the validity `before` reaches state with observable order after a
-/// lookup, before the next one. Branches that the validity decides are followed on one side only.
-fn has_ordered_state(
-    pipeline: &Pipeline,
-    flow: &FlowGraph,
-    headers: &HeaderLayout,
-    (node, before): (FlowNodeId, &KnownValidity),
-    table: TableId,
-) -> bool {
-    let is_metered = |table: TableId| pipeline.tables[table].direct_meter.is_some();
+/// Returns whether the stage after a lookup has state that the next packet can observe.
+fn has_ordered_state(pipeline: &Pipeline, flow: &FlowGraph, node: FlowNodeId, table: TableId) -> bool {
+    let told = |table: TableId| pipeline.tables[table].direct_meter.is_some();
     let keeps = |node: FlowNodeId| {
         let NodeKind::Block(control, block) = flow.nodes[node] else { return false };
         let insts = &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].insts;
         insts.iter().any(|data| touches_ordered_state(&data.inst))
-            || flow.applied_table(pipeline, node).is_some_and(is_metered)
+            || flow.applied_table(pipeline, node).is_some_and(told)
     };
-    if is_metered(table) {
-        return true;
-    }
-    let mut seen: HashMap<FlowNodeId, Vec<KnownValidity>> = HashMap::new();
-    let mut work: Vec<(FlowNodeId, KnownValidity)> = exit_validity(pipeline, flow, headers, node, before.clone());
-    while let Some((next, known)) = work.pop() {
-        let visited = seen.entry(next).or_default();
-        if visited.iter().any(|other| same_validity(other, &known)) {
-            continue;
-        }
-        visited.push(known.clone());
-        if keeps(next) {
-            return true;
-        }
-        if Some(next) != flow.deparser && lookup_at_end(pipeline, flow, next).is_none() {
-            work.extend(exit_validity(pipeline, flow, headers, next, known));
-        }
-    }
-    false
+    told(table) || stage_nodes(pipeline, flow, StageEntry::Table(node, table)).into_iter().any(keeps)
 }
