@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends a packet for the gateway itself to the CPU, at most at the rate of its kind. So a flood of
-// one kind (ARP, ping) does not delay another (BGP, BFD), and does not load the CPU. The rates are
-// entries of the control plane; a kind without one has no limit.
+// Sends a packet for the gateway itself to the CPU, with its kind as the reason. The node limits the
+// rate of each kind, so a flood of one (ARP, ping) does not delay another (BGP, BFD). A meter here
+// would be state that the packets of a batch must pass in order, and would slow all of them.
 
 #ifndef GATEWAY_PUNT_P4
 #define GATEWAY_PUNT_P4
@@ -11,12 +11,6 @@
 #include "verdicts.p4"
 
 control punt_step(in headers_t hdr, inout metadata_t meta) {
-    /// Rates in packets; the index is the punt reason.
-    Meter<bit<8>>(256, PNA_MeterType_t.PACKETS) punt_rate;
-
-    /// Packets and bytes above the rate; the index is the punt reason.
-    Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS_AND_BYTES) punts_limited;
-
     punt_reason_t kind;
     bit<8>        hops;   // TTL or hop limit; 255 proves that no router has forwarded the packet
 
@@ -55,10 +49,6 @@ control punt_step(in headers_t hdr, inout metadata_t meta) {
             kind = punt_reason_t.gateway_address;
         }
 
-        if (punt_rate.execute((bit<8>) kind) == PNA_MeterColor_t.RED) {
-            punts_limited.count((bit<8>) kind);
-            drop(meta, drop_reason_t.punt_rate_limited);
-        }
         to_cpu(meta, kind);
     }
 }

@@ -25,7 +25,6 @@ enum bit<8> drop_reason_t {
     underlay_other_mac     = 11,   // the frame is for another MAC (RFC 1812, section 5.3.4)
     unknown_source         = 12,   // VXLAN from an address of neither a server nor a remote
     nd_hop_limit           = 13,   // neighbour discovery that a router has forwarded (RFC 4861, 6.1)
-    punt_rate_limited      = 14,   // for the CPU, above the rate of its kind (`punts_limited`)
     parser_limit           = 15,   // any other error of the parser
 
     // Inner packet.

@@ -33,9 +33,8 @@ pub use addresses::{
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, ResolvedRegion, RouteScope, RouteTarget, check};
 pub use edit::{Document, Edit};
 pub use entries::{
-    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, KernelSources, MeterSetting,
-    NotAGateway, PortStates, RegionPart, TransitPath, changes, defaults, diff, entries, kernel_changes, punt_meters,
-    source_of, visit,
+    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, KernelSources, NotAGateway,
+    PortStates, RegionPart, TransitPath, changes, defaults, diff, entries, kernel_changes, source_of, visit,
 };
 pub use fields::NameText;
 pub use host_side::{HostSide, PuntRates};

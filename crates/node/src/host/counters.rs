@@ -35,6 +35,8 @@ pub(super) struct HostCounters {
     pub(super) to_host: [SharedCounter; PuntKind::ALL.len()],
     /// Packets for the host that found the ring of their kind full.
     pub(super) ring_full: [SharedCounter; PuntKind::ALL.len()],
+    /// Packets above the rate of their kind.
+    pub(super) limited: [SharedCounter; PuntKind::ALL.len()],
     /// Packets that the interface did not accept, because it is down.
     pub(super) interface_down: SharedCounter,
     /// Frames of the host that were handed to the port.
@@ -73,6 +75,7 @@ impl HostCounters {
             all.filter(|(_, counter)| !counter.is_zero()).collect()
         };
         let full = kinds(&self.ring_full).into_iter().map(|(kind, counter)| ("host_ring_full", kind, counter));
+        let limited = kinds(&self.limited).into_iter().map(|(kind, counter)| ("punt_rate_limited", kind, counter));
         let others = [
             ("host_interface_down", "to_host", &self.interface_down),
             ("host_ring_full", FROM_HOST, &self.from_host_ring_full),
@@ -85,7 +88,7 @@ impl HostCounters {
             is_tap,
             to_host: kinds(&self.to_host),
             from_host: self.from_host.get(),
-            drops: full.chain(others.into_iter().filter(|(_, _, counter)| !counter.is_zero())).collect(),
+            drops: full.chain(limited).chain(others.into_iter().filter(|(_, _, counter)| !counter.is_zero())).collect(),
         }
     }
 }

@@ -21,6 +21,7 @@ mod counters;
 mod frame;
 mod kind;
 mod link;
+mod rate_limit;
 mod rings;
 mod settings;
 mod thread;
@@ -149,15 +150,22 @@ impl HostPorts {
         Ok(PreparedHost(links))
     }
 
-    /// Puts host sides in force, instead of all earlier ones. `is_up` tells whether a port is up.
+    /// Puts host sides in force, instead of all earlier ones. `rates` are the limits of the kinds of
+    /// packets, in packets a second; `is_up` tells whether a port is up.
     ///
     /// # Errors
     /// The host thread cannot start.
-    pub fn commit(&self, prepared: PreparedHost, is_up: impl Fn(PortId) -> bool) -> Result<(), HostError> {
+    pub fn commit(
+        &self,
+        prepared: PreparedHost,
+        rates: &[(&str, u32)],
+        is_up: impl Fn(PortId) -> bool,
+    ) -> Result<(), HostError> {
         if prepared.0.is_empty() && self.rings.get().is_none() {
             return Ok(());
         }
         let rings = self.start_thread()?;
+        rings.rates.set(rates);
         let links: BTreeMap<PortId, Arc<HostLink>> = prepared.0.into_iter().map(|link| (link.port, link)).collect();
         links.values().for_each(|link| link.set_up(is_up(link.port)));
         self.has_links.store(!links.is_empty(), Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use super::kind::PuntKind;
 use super::link::HostLink;
+use super::rate_limit::PuntRateTable;
 use io::{Runner, RunnerWaker};
 use packet::{Packet, PortId};
 use parking_lot::RwLock;
@@ -30,6 +31,8 @@ pub(super) type PuntReceivers = Vec<(PuntKind, Receiver<PuntedFrame>)>;
 /// The rings between the workers and the host thread.
 pub(super) struct HostRings {
     pub(super) links: RwLock<BTreeMap<PortId, Arc<HostLink>>>,
+    /// Limits of the kinds of packets for the host.
+    pub(super) rates: PuntRateTable,
     to_host: Vec<SyncSender<PuntedFrame>>,
     wakers: Vec<Arc<RunnerWaker>>,
     event: OwnedFd,
@@ -49,6 +52,7 @@ impl HostRings {
         let (to_host, receivers): (Vec<_>, Vec<_>) = channels.unzip();
         let rings = HostRings {
             links: RwLock::default(),
+            rates: PuntRateTable::default(),
             to_host,
             wakers,
             event,

@@ -1,10 +1,12 @@
 //! The host thread: moves frames between the rings and the TAPs.
 
 use super::link::HostLink;
+use super::rate_limit::RateLimits;
 use super::rings::{HostRings, PuntReceivers, PuntedFrame};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Frames that are moved from one ring or one TAP before the others get their turn.
 const TURN: usize = 64;
@@ -16,11 +18,12 @@ const FRAME_BYTES: usize = 65_536 + 18;
 /// Runs until the rings end.
 pub(super) fn run(rings: &HostRings, receivers: &PuntReceivers) {
     let mut buffer = vec![0; FRAME_BYTES];
+    let mut limits = RateLimits::new();
     while !rings.has_ended() {
         let links: Vec<Arc<HostLink>> = rings.links.read().values().cloned().collect();
         let carriers_follow = links.iter().fold(true, |all, link| link.update_carrier() && all);
         rings.clear_signal();
-        let mut is_busy = deliver(receivers);
+        let mut is_busy = deliver(rings, receivers, &mut limits);
         if !rings.is_paused() {
             is_busy |= collect(rings, &links, &mut buffer);
         }
@@ -30,14 +33,18 @@ pub(super) fn run(rings: &HostRings, receivers: &PuntReceivers) {
     }
 }
 
-/// Delivers punted packets to the TAPs. Returns whether more may wait.
-fn deliver(receivers: &PuntReceivers) -> bool {
-    let mut is_busy = false;
+/// Delivers punted packets to the TAPs, each kind up to its rate. Returns whether more may wait.
+fn deliver(rings: &HostRings, receivers: &PuntReceivers, limits: &mut RateLimits) -> bool {
+    let (mut is_busy, now) = (false, Instant::now());
     for (kind, receiver) in receivers {
         let mut count = 0;
         for PuntedFrame { link, bytes } in receiver.try_iter().take(TURN) {
             count += 1;
             let Some(tap) = link.end.tap() else { continue };
+            if !limits.admit(*kind, &rings.rates, now) {
+                link.counters.limited[*kind as usize].count_packet(bytes.len());
+                continue;
+            }
             if tap.deliver(&bytes).is_ok() {
                 link.counters.to_host[*kind as usize].count_packet(bytes.len());
             } else if link.counters.interface_down.count_packet(bytes.len()) {

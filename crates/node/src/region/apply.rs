@@ -209,7 +209,7 @@ impl Node {
         let (api, numbers, mut changes) = self.compare_with_tables(&state, &document)?;
         drop(state);
         self.write_changes(&mut changes, &numbers)?;
-        self.commit_host(host)?;
+        self.commit_host(host, &document.region.file)?;
         let (layouts, known) = (state_without_entries(config.pipeline)?, Mutex::default());
         let installed = InstalledRegion { file: file.to_owned(), document, api, numbers, layouts, known };
         *self.region.installed.write() = Some(installed);

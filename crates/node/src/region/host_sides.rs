@@ -31,13 +31,14 @@ impl Node {
         Ok(self.plane.host().prepare(&settings(file), &mtus)?)
     }
 
-    /// Puts host sides in force.
+    /// Puts host sides in force, with the rates of their packets in `file`.
     ///
     /// # Errors
     /// The host thread cannot start.
-    pub(super) fn commit_host(&self, prepared: PreparedHost) -> Result<(), RegionError> {
+    pub(super) fn commit_host(&self, prepared: PreparedHost, file: &RegionFile) -> Result<(), RegionError> {
+        let rates: Vec<(&str, u32)> = file.gateway.punt_rates.clone().unwrap_or_default().by_kind().collect();
         let links = self.plane.links();
         let is_up = |port: PortId| links.get(&port.0).is_some_and(|link| link.is_up);
-        Ok(self.plane.host().commit(prepared, is_up)?)
+        Ok(self.plane.host().commit(prepared, &rates, is_up)?)
     }
 }

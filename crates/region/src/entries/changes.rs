@@ -1,6 +1,5 @@
 //! Computes the writes that bring a device's tables to the state of a region.
 
-use super::punt_rates::changed_meters;
 use super::{GatewayApi, IdAssignments, RegionPart, defaults, visit};
 use crate::check::ResolvedRegion;
 use entries::{ControlState, Counter, EntryError, PackedEntry, StateUpdate, StoredEntry, UpdateKind, WriteBatch};
@@ -18,7 +17,7 @@ pub struct Changes {
     pub modified: usize,
     /// Number of entries that are removed.
     pub deleted: usize,
-    /// Number of default actions, counters and meters that are written.
+    /// Number of default actions, and counters that are written.
     pub others: usize,
 }
 
@@ -83,10 +82,6 @@ pub fn changes(
             changes.batch.updates.push(StateUpdate::DefaultAction(table, Some(action)));
             changes.others += 1;
         }
-    }
-    for (meter, index, config) in changed_meters(state, region, api) {
-        changes.batch.updates.push(StateUpdate::Meter(meter, index, config));
-        changes.others += 1;
     }
     for (counter, index) in api.counters_of(fresh) {
         changes.batch.updates.push(StateUpdate::Counter(counter, index, Counter::default()));

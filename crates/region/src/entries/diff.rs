@@ -31,12 +31,6 @@ pub fn diff(mut old: GatewayEntries, mut new: GatewayEntries) -> WriteBatch {
             .into_iter()
             .map(|(counter, index)| StateUpdate::Counter(counter, index, Counter::default())),
     );
-    let changed = new.meters.into_iter().filter(|meter| match old.meters.is_empty() {
-        // Without earlier entries, only rates that exist are written.
-        true => meter.2.is_some(),
-        false => !old.meters.contains(meter),
-    });
-    others.extend(changed.map(|(meter, index, config)| StateUpdate::Meter(meter, index, config)));
     deletes.append(&mut others);
     WriteBatch { updates: deletes }
 }

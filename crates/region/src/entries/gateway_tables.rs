@@ -81,10 +81,6 @@ pub struct GatewayApi {
     pub(super) icmp_limits: GatewayTable<1>,
     /// Counters with one cell per VPC.
     pub(super) vpc_counters: Vec<ExternId>,
-    /// Meter with one cell per punt reason. `None` in programs that do not limit punts.
-    pub(super) punt_rate: Option<ExternId>,
-    /// Names and numbers of the punt reasons.
-    pub(super) punt_reasons: Vec<(String, u64)>,
 }
 
 impl GatewayApi {
@@ -134,8 +130,6 @@ impl GatewayApi {
             )?,
             icmp_limits: find.table("icmp_limit.icmp_limits", 1, &[("set_limits", 4)])?,
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
-            punt_rate: find.counter("classify.punt.punt_rate").ok(),
-            punt_reasons: punt_reasons(pipeline),
         })
     }
 }
@@ -187,13 +181,6 @@ impl GatewayApi {
             None
         }
     }
-}
-
-/// Returns names and numbers of a program's punt reasons.
-fn punt_reasons(pipeline: &Pipeline) -> Vec<(String, u64)> {
-    let named = pipeline.named_types.iter().find(|(name, _)| name == "punt_reason_t");
-    let Some((_, NamedType::SerializableEnum(_, members))) = named else { return Vec::new() };
-    members.iter().filter_map(|(name, number)| Some((name.clone(), u64::try_from(number).ok()?))).collect()
 }
 
 /// Returns the ids of the tables of both IP versions.

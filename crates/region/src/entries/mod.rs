@@ -12,7 +12,6 @@ mod icmp;
 mod ids;
 mod kernel_paths;
 mod ports;
-mod punt_rates;
 mod sources;
 mod tenants;
 mod underlay;
@@ -23,7 +22,6 @@ pub use gateway_tables::{GatewayApi, NotAGateway};
 pub use ids::{IdAssignments, TransitPath};
 pub use kernel_paths::{KernelSources, kernel_changes};
 pub use ports::PortStates;
-pub use punt_rates::{MeterSetting, punt_meters};
 pub use sources::{EntryKey, source_of};
 pub use underlay::{DEFAULT_MTU, defaults};
 
@@ -43,8 +41,6 @@ pub struct GatewayEntries {
     pub defaults: Vec<(ir::TableId, ActionSpec)>,
     /// Counter cells that were assigned to another VPC and must restart at 0.
     pub counters_to_reset: Vec<(ir::ExternId, u64)>,
-    /// Rates of packets for the host.
-    pub meters: Vec<MeterSetting>,
 }
 
 /// Builds the entries of a region. Each has its line in `file` as provenance. `numbers` preserves
@@ -65,7 +61,6 @@ pub fn entries(
         entries: Vec::new(),
         defaults: defaults(region, &api),
         counters_to_reset: reused,
-        meters: punt_meters(region, &api),
     };
     all.entries.reserve(region.file.vms.len());
     visit(region, &api, numbers, &RegionPart::Whole, &mut |entry, source| {
