@@ -38,9 +38,9 @@ mod test_run;
 
 pub use attached::XdpMode;
 pub use classifier::TcStats;
-pub(crate) use refusal::error_chain;
 pub use kernel::{FlowCounters, PORTS, REUSE_DELAY, XdpProgram, XdpStats};
 pub use port::{XdpPort, refuses};
+pub(crate) use refusal::error_chain;
 pub use tc::has_unfinished_packets;
 pub use test_run::TcRun;
 

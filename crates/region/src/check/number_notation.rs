@@ -57,7 +57,7 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
     let gateway = &file.gateway;
     all.extend(gateway.table.iter().chain(&gateway.max_routes).map(of));
     all.extend(file.gateway.punt_rates.iter().flat_map(|rates| rates.written()).map(|(_, rate)| of(rate)));
-    for limits in &file.gateway.icmp_limits {
+    if let Some(limits) = &file.gateway.icmp_limits {
         let rates = [&limits.too_big, &limits.other, &limits.reply];
         all.extend(rates.iter().flat_map(|rates| [of(&rates.vm), of(&rates.vpc)]));
     }

@@ -1,7 +1,7 @@
 //! Looks up the gateway program's tables and actions by name.
 
 use entries::{ActionSpec, TableEntry};
-use ir::{ActionCall, ActionId, ExternId, KeyMatch, NamedType, Pipeline, TableId};
+use ir::{ActionCall, ActionId, ExternId, KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::net::IpAddr;
 
