@@ -4,7 +4,7 @@ use super::NotRewritable;
 use super::builder::BuiltRewrite;
 use super::flows::PreparedFlow;
 use super::path_record::PathRecord;
-use packet::{Batch, BatchOutput, EngineReason, Packet, Verdict};
+use packet::{Batch, BatchOutput, EngineReason, Packet, PacketOrigin, PacketRef, Verdict};
 
 /// Misses that native code runs together, and the record of each.
 #[derive(Default)]
@@ -18,6 +18,11 @@ pub(super) struct MissBatch {
     pub learned: Vec<usize>,
     pub made: Vec<Result<BuiltRewrite, NotRewritable>>,
     pub rows: Vec<PreparedFlow>,
+    /// Verdicts of packets that the engine made of received ones and that are in their buffers, in
+    /// order: index of the received packet, origin, verdict. A packet that is dropped and
+    /// recirculated has one. [`MissBatch::clear`] keeps them, because one group of packets can be
+    /// several batches of misses.
+    pub generated: Vec<(usize, PacketOrigin, Verdict)>,
 }
 
 impl MissBatch {
@@ -28,12 +33,18 @@ impl MissBatch {
         self.learned.clear();
     }
 
-    /// Returns the packets to the received batch, and sets their verdicts if `verdicts` is not
-    /// empty.
+    /// Returns the packets to the received batch. If `verdicts` is not empty, sets their verdicts
+    /// and adds those of packets made of them to [`MissBatch::generated`].
     pub fn return_packets(&mut self, packets: &mut [Packet], verdicts: &mut [Option<Verdict>]) {
         if !verdicts.is_empty() {
-            for (emission, at) in self.out.verdicts().iter().zip(&self.of) {
-                verdicts[*at] = Some(emission.verdict);
+            for emission in self.out.verdicts() {
+                // Native code emits only packets in buffers of received ones.
+                let PacketRef::Input(number) = emission.packet else { continue };
+                match (self.of.get(usize::from(number)), emission.origin) {
+                    (Some(at), PacketOrigin::Received) => verdicts[*at] = Some(emission.verdict),
+                    (Some(at), origin) => self.generated.push((*at, origin, emission.verdict)),
+                    (None, _) => {}
+                }
             }
             // Native code sets a verdict for each packet, so this drop indicates a bug.
             let fault = Verdict::Drop(EngineReason::EngineBug.into());

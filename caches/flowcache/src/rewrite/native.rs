@@ -259,13 +259,16 @@ impl RewriteCache<Jit> {
     }
 
     fn build_rewrites(&mut self, misses: &mut MissBatch, packets: &[Packet]) {
-        let MissBatch { batch, out, path_record, of, learned, made, rows } = misses;
+        let MissBatch { batch, out, path_record, of, learned, made, rows, .. } = misses;
         made.clear();
         rows.resize_with(rows.len().max(learned.len()), PreparedFlow::default);
+        // A packet that recirculates can have several verdicts, which are consecutive.
+        let mut emissions = out.verdicts().chunk_by(|one, next| one.packet == next.packet);
         for (place, number) in learned.iter().enumerate() {
             let (packet, path_record, number) = (&packets[of[*number]], &path_record[place], *number);
             let received = ReceivedPacket { bytes: packet.bytes(), port: packet.ingress_port.0 };
-            let became = result_of_packet(out.verdicts().get(number), &batch.packets()[number], number);
+            let of_packet = emissions.find(|all| all[0].packet == PacketRef::Input(number as u16));
+            let became = result_of_packet(of_packet.unwrap_or_default(), &batch.packets()[number]);
             let one = self.builder.build_from_path(&self.backing, (received, packet.rx_time_ns), became, path_record);
             if let Ok(one) = one {
                 self.builder.prepare_insertion(one, &mut rows[place]);
@@ -309,8 +312,13 @@ impl ServeBatch for RewriteCache<Jit> {
                 continue;
             }
             self.process_group(turn, some, &mut verdicts);
+            let mut generated = self.slow_path.misses.generated.drain(..).peekable();
             for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
-                out.emit(received_emission(offset + first + at, verdict));
+                let received = received_emission(offset + first + at, verdict);
+                out.emit(received);
+                while let Some((_, origin, verdict)) = generated.next_if(|(of, ..)| *of == at) {
+                    out.emit(PacketVerdict { origin, verdict, ..received });
+                }
             }
             first += count;
         }
@@ -318,17 +326,12 @@ impl ServeBatch for RewriteCache<Jit> {
     }
 }
 
-/// Returns the result of packet `number`, if a rewrite can produce it.
-fn result_of_packet<'p>(
-    emission: Option<&PacketVerdict>,
-    packet: &'p Packet,
-    number: usize,
-) -> Result<ResultingPacket<'p>, NotRewritable> {
-    match emission {
-        Some(PacketVerdict { verdict: Verdict::ToCpu { .. }, .. }) => Err(NotRewritable::ToCpu),
-        Some(PacketVerdict { packet: PacketRef::Input(at), origin: PacketOrigin::Received, verdict })
-            if usize::from(*at) == number =>
-        {
+/// Returns the result of a packet, if a rewrite can produce it. `emissions`: its verdicts, and those
+/// of packets made of it.
+fn result_of_packet<'p>(emissions: &[PacketVerdict], packet: &'p Packet) -> Result<ResultingPacket<'p>, NotRewritable> {
+    match emissions {
+        [PacketVerdict { verdict: Verdict::ToCpu { .. }, .. }] => Err(NotRewritable::ToCpu),
+        [PacketVerdict { origin: PacketOrigin::Received, verdict, .. }] => {
             Ok(ResultingPacket { verdict: *verdict, bytes: packet.bytes() })
         }
         _ => Err(NotRewritable::Copies),

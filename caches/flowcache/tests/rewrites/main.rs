@@ -149,16 +149,20 @@ fn rewrites_are_the_interpreter() {
     }
     let mut tally = TestCoverage::default();
     for seed in first_seed()..first_seed() + env_number("DIFFER_GATEWAYS", 16) {
-        let case = plan::gateway_case(seed, 400).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        // So many packets that most paths of the gateway occur again.
+        let case = plan::gateway_case(seed, 1_600).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         checked(repeat_packets(case, seed, 2, same_flow), seed, &mut tally);
     }
     let found = totals();
     println!("the gateway\n{found:?}\n{tally}");
     assert_eq!(found.faults, 0, "a rewrite does not do what was done to the packet that it was made from");
-    assert!(tally.packets >= 16 * 1_200 && tally.forwarded > tally.packets / 20, "{tally}");
+    assert!(tally.packets >= 16 * 4_800 && tally.forwarded > tally.packets / 20, "{tally}");
     assert!(found.forwarded > found.packets / 40, "{found:?}");
     assert!(found.from_template > found.kept / 6, "{found:?}");
-    assert!(found.native >= 1_000 && found.native_by_way > found.native / 20, "{found:?}");
+    // A packet that causes an ICMP error is dropped and recirculated. It always takes the slow path.
+    assert!(found.native_copies >= 400, "{found:?}");
+    let native = found.native - found.native_copies;
+    assert!(native >= 4_000 && found.native_by_way > native / 20, "{found:?}");
     assert!(found.by_workers > 100, "{found:?}");
     assert!(found.by_native_code > found.together / 10, "{found:?}");
     assert!(found.together > found.batched / 40 && found.batched >= found.packets / 4, "{found:?}");

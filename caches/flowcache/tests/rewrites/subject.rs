@@ -41,6 +41,9 @@ pub struct Totals {
     /// Packets that native code ran, and rewrites built from their path.
     pub native: u64,
     pub native_by_way: u64,
+    /// Those of them that native code ran more than once, or made another packet of. They have no
+    /// rewrite, and their path no template.
+    pub native_copies: u64,
     /// Packets rewritten where several workers have their own caches.
     pub by_workers: u64,
     pub forwarded: u64,
@@ -132,6 +135,7 @@ impl Drop for Native {
         let stats = self.cache.stats();
         self.totals.native = stats.slow_path_packets;
         self.totals.native_by_way = stats.from_template;
+        self.totals.native_copies = stats.refused.get(&NotRewritable::Copies).copied().unwrap_or_default();
         add(&self.totals, stats);
     }
 }
@@ -189,6 +193,7 @@ pub fn add(own: &Totals, stats: &RewriteStats) {
         (&mut all.together, own.together),
         (&mut all.native, own.native),
         (&mut all.native_by_way, own.native_by_way),
+        (&mut all.native_copies, own.native_copies),
         (&mut all.by_workers, own.by_workers),
         (&mut all.forwarded, own.forwarded),
         (&mut all.other_lengths, own.other_lengths),
