@@ -153,7 +153,7 @@ impl SwitchPlan {
         pipeline: &Arc<Pipeline>,
         settings: &Config,
     ) -> Result<(MappedSwitch, PlacedProgram), SwitchPlanError> {
-        // A switch has one pass: packets that would have a second one keep their first verdict.
+        // A switch makes no packets of dropped ones.
         let pipeline = &without_recirculation(pipeline);
         if let Some(table) = table_applied_twice(pipeline) {
             let reason = "is applied twice on one path through the program, and a chip looks up a table once per pass: write it as two tables";

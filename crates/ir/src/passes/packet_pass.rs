@@ -52,16 +52,20 @@ pub fn specialise_packet_pass(pipeline: &Pipeline, pass: PacketPass) -> Pipeline
     version
 }
 
-/// Returns the version of a program for a tier that has no second pass of packets: a switch. A
-/// packet that would be recirculated gets the verdict that it had before, the last call of
-/// `drop_packet` or `send_to_port`. Programs that do not distinguish passes are unchanged.
+/// Returns the version of a program for a tier that does not make packets of dropped ones: a switch.
+/// There a packet that the program drops and recirculates is only dropped. Programs that do not
+/// distinguish passes are unchanged, and those that recirculate a packet without a drop: the next
+/// pass decides such a packet's verdict.
 pub fn without_recirculation(pipeline: &Arc<Pipeline>) -> Arc<Pipeline> {
-    if !recirculates(pipeline) || !reads_pass_number(pipeline) {
+    let only_dropped = || pipeline.controls.values().all(|control| recirculates_only_dropped(&control.body));
+    if !recirculates(pipeline) || !reads_pass_number(pipeline) || !only_dropped() {
         return pipeline.clone();
     }
     let mut version = (**pipeline).clone();
+    let is_mirrored = pipeline.insts().any(|data| calls(data, ExternFn::MirrorPacket));
+    let is_field = |var: VarId| matches!(pipeline.vars[var].kind, VarKind::Field(..));
     for block in version.controls.values_mut().flat_map(|control| control.body.blocks.values_mut()) {
-        remove_recirculation(block);
+        remove_recirculation(block, is_mirrored, is_field);
     }
     let mut version = specialise_packet_pass(&version, PacketPass::First);
     remove_unread_metadata(&mut version, pipeline);
@@ -69,22 +73,53 @@ pub fn without_recirculation(pipeline: &Arc<Pipeline>) -> Arc<Pipeline> {
     Arc::new(version)
 }
 
-/// Removes `recirculate` from a block, and what the block does to headers after the packet's verdict:
-/// only the next pass would see it.
-fn remove_recirculation(block: &mut BlockData) {
-    let calls = |inst: &InstData, wanted: ExternFn| matches!(inst.inst, Inst::Extern { func, .. } if func == wanted);
+fn calls(inst: &InstData, wanted: ExternFn) -> bool {
+    matches!(inst.inst, Inst::Extern { func, .. } if func == wanted)
+}
+
+/// Returns whether each packet that a control recirculates is dropped: `drop_packet` is the last
+/// verdict on each path with `recirculate`.
+fn recirculates_only_dropped(body: &Body) -> bool {
+    let Some(entry) = body.entry else { return true };
+    // On paths to a block: whether the packet is recirculated, and whether its last verdict is a drop.
+    let mut found = HashSet::from([(entry, false, false)]);
+    let mut waiting: Vec<_> = found.iter().copied().collect();
+    while let Some((block, mut is_recirculated, mut is_dropped)) = waiting.pop() {
+        for inst in &body.blocks[block].insts {
+            is_recirculated |= calls(inst, ExternFn::PnaRecirculate);
+            is_dropped = (is_dropped || calls(inst, ExternFn::DropPacket)) && !calls(inst, ExternFn::SendToPort);
+        }
+        let next = body.blocks[block].successors();
+        if next.is_empty() && is_recirculated && !is_dropped {
+            return false;
+        }
+        let next = next.into_iter().map(|next| (next, is_recirculated, is_dropped));
+        waiting.extend(next.filter(|state| found.insert(*state)));
+    }
+    true
+}
+
+/// Removes `recirculate` from a block of a program that recirculates only dropped packets, and what
+/// the block does to headers between the verdict and `recirculate`, if only the next pass can see it.
+fn remove_recirculation(block: &mut BlockData, is_mirrored: bool, is_field: impl Fn(VarId) -> bool) {
     let Some(at) = block.insts.iter().position(|inst| calls(inst, ExternFn::PnaRecirculate)) else { return };
-    let is_verdict = |inst: &InstData| calls(inst, ExternFn::DropPacket) || calls(inst, ExternFn::SendToPort);
-    let decided = block.insts[..at].iter().rposition(is_verdict);
-    let is_preparation = |inst: &InstData| {
-        matches!(inst.inst, Inst::Store(..) | Inst::SetValid(_) | Inst::SetInvalid(_) | Inst::CopyHeader { .. })
+    let decided = block.insts[..at].iter().rposition(|inst| calls(inst, ExternFn::DropPacket));
+    let is_last = block.successors().is_empty() && !is_mirrored;
+    // Other calls could have read the headers.
+    let has_effect =
+        |inst: &InstData| matches!(inst.inst, Inst::Extern { .. }) && !calls(inst, ExternFn::PnaRecirculate);
+    let prepared = decided.filter(|from| is_last && !block.insts[from + 1..].iter().any(has_effect));
+    let is_preparation = |inst: &InstData| match inst.inst {
+        Inst::Store(var, _) => is_field(var),
+        Inst::SetValid(_) | Inst::SetInvalid(_) | Inst::CopyHeader { .. } => true,
+        _ => false,
     };
     let mut index = 0;
     block.insts.retain(|inst| {
         let here = index;
         index += 1;
-        let prepares = decided.is_some_and(|from| from < here && here < at) && is_preparation(inst);
-        here != at && !prepares
+        let prepares = prepared.is_some_and(|from| from < here && here < at) && is_preparation(inst);
+        !calls(inst, ExternFn::PnaRecirculate) && !prepares
     });
 }
 

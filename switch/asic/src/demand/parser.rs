@@ -19,7 +19,25 @@ fn states_of_body(pipeline: &Pipeline, body: &Body) -> Vec<ParserStateDemand> {
     let reachable: Vec<usize> = states.filter_map(|s| first.get(&s.block).copied()).collect();
     let number: BTreeMap<usize, usize> = reachable.iter().enumerate().map(|(n, s)| (*s, n)).collect();
     let next = |block: &Block| first.get(block).and_then(|s| number.get(s)).copied();
-    reachable.iter().map(|s| parser_state(pipeline, body, &body.states[*s], &next)).collect()
+    let states = reachable.iter().map(|s| parser_state(pipeline, body, &body.states[*s], &next)).collect();
+    join_start(states)
+}
+
+/// Joins a start state that extracts and selects nothing with its successor, if no other state leads
+/// there: the chip's parser starts in the successor.
+fn join_start(mut states: Vec<ParserStateDemand>) -> Vec<ParserStateDemand> {
+    let Some(ParserStateDemand { extracts: 0, selects: 0, next, .. }) = states.first() else { return states };
+    let [second] = next[..] else { return states };
+    let leads_to = |to: usize| states.iter().filter(|s| s.next.contains(&to)).count();
+    if second == 0 || leads_to(second) != 1 || leads_to(0) != 0 {
+        return states;
+    }
+    let joined = states.remove(second);
+    states[0] = ParserStateDemand { name: states[0].name.clone(), ..joined };
+    for next in states.iter_mut().flat_map(|state| &mut state.next) {
+        *next -= usize::from(*next > second);
+    }
+    states
 }
 
 /// Returns the demand of one parser state: extracted and selected bits, rows of cases, and the next

@@ -29,11 +29,13 @@ mod to_v1model;
 mod tofino;
 
 use crate::transform::TableSizes;
+use crate::transform::complete_packets::for_complete_packets;
 use expr::{ExprDependency, ExprPrecedence, P4Expr};
 use interp::host::architecture::{cpu_variable, drop_variable};
 use ir::*;
 use names::EmittedNames;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use text::P4Stmt;
 pub use tofino::driver::{observe_passes, pipeline_for_planning};
 pub use tofino::gress_split::{GressPrograms, split_gresses};
@@ -182,11 +184,13 @@ pub fn emit_with_gresses(
     halves: GressUse,
 ) -> Result<EmittedProgram, EmitError> {
     let refused = |what| EmitError::Unsupported { target: target.name(), what };
-    let coalesced = coalesce::coalesce(pipeline);
     let (coalesced, meta) = match (pipeline.arch, target) {
         (_, EmitTarget::Tna | EmitTarget::T2na) => return tofino::driver::emit(pipeline, target, sizes, halves),
-        (Arch::V1Model, EmitTarget::V1Model) | (Arch::Pna, EmitTarget::Pna) => (coalesced, None),
+        (Arch::V1Model, EmitTarget::V1Model) | (Arch::Pna, EmitTarget::Pna) => (coalesce::coalesce(pipeline), None),
         (Arch::Pna, EmitTarget::V1Model) => {
+            // v1model has no super-frames.
+            let complete = for_complete_packets(Arc::new(pipeline.clone()));
+            let coalesced = coalesce::coalesce(&complete);
             let meta = EmittedNames::new(&coalesced, "", None).storage.meta;
             (to_v1model::to_v1model(&coalesced).map_err(refused)?, Some(meta))
         }

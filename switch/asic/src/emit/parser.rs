@@ -5,6 +5,7 @@ use super::body::BodyWriter;
 use super::expr::{self, P4Expr};
 use super::names::to_identifier;
 use super::text::{IndentedText, P4Stmt};
+use super::tofino::prefixes::{all_ones, prefixes_between};
 use ir::*;
 use num_bigint::BigUint;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -298,7 +299,10 @@ impl BodyWriter<'_, '_> {
         let mut tested = block;
         let default = loop {
             let Some((more_cases, default)) = self.tests_of(tested) else { return self.select_by_bool(block, names) };
-            cases.extend(more_cases);
+            cases.extend(more_cases.into_iter().flat_map(|(case, call)| {
+                let alternatives = self.supported_alternatives(case);
+                alternatives.into_iter().map(move |case| (case, call.clone()))
+            }));
             if !chained.contains(&default.block) {
                 break default;
             }
@@ -330,6 +334,36 @@ impl BodyWriter<'_, '_> {
             case_texts.push(("default".into(), self.edge_target(&default, names)?));
         }
         Ok((code, ParserTransition::Select { on: columns, cases: case_texts }))
+    }
+
+    /// Returns cases that together match what one case matches. Tofino's parser compares a byte with
+    /// a range, but wider values only with masks.
+    fn supported_alternatives(&self, case: KeysetTests) -> Vec<KeysetTests> {
+        let mut alternatives = vec![KeysetTests::new()];
+        for (value, test) in case {
+            let width = self.graph.body.value_type(value).width();
+            let tests: Vec<KeysetTest> = match test {
+                KeysetTest::Range(lo, hi) if self.e.target.is_tofino() && width > 8 => {
+                    let full = all_ones(width);
+                    let test = |(bits, mask)| match mask == full {
+                        true => KeysetTest::Equal(bits),
+                        false => KeysetTest::Masked(bits, mask),
+                    };
+                    prefixes_between(&lo, &hi, width).into_iter().map(test).collect()
+                }
+                other => vec![other],
+            };
+            let with = |tests_so_far: &KeysetTests| {
+                let extended = |test: &KeysetTest| {
+                    let mut tests = tests_so_far.clone();
+                    tests.push((value, test.clone()));
+                    tests
+                };
+                tests.iter().map(extended).collect::<Vec<_>>()
+            };
+            alternatives = alternatives.iter().flat_map(with).collect();
+        }
+        alternatives
     }
 
     /// Returns the text of a keyset element.

@@ -1,5 +1,5 @@
-//! Removes what a program does for super-frames, because no link of a chip carries them: the excess
-//! of a packet over its longest segment is 0 there.
+//! Removes what a program does for super-frames, because no link of a chip and no v1model switch
+//! carries them: the excess of a packet over its longest segment is 0 there.
 
 use ir::passes::{remove_dead_values, run_passes};
 use ir::{BinaryOp, Body, Const, Inst, Pipeline, Value, VarId, VarKind};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Returns the program for packets that are no super-frames: `istd.segment_excess` is 0, and
 /// additions of it are gone. A program that does not read it is returned unchanged.
-pub(super) fn for_complete_packets(pipeline: Arc<Pipeline>) -> Arc<Pipeline> {
+pub(crate) fn for_complete_packets(pipeline: Arc<Pipeline>) -> Arc<Pipeline> {
     let excess = pipeline.intrinsics.get("istd.segment_excess").copied();
     let reads = |var: VarId| {
         let mut insts = pipeline.controls.values().flat_map(|control| control.body.insts());

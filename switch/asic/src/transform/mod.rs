@@ -25,7 +25,7 @@
 pub mod alpm;
 mod apply_site;
 mod chain;
-mod complete_packets;
+pub(crate) mod complete_packets;
 pub mod digest;
 mod entries;
 pub mod partitions;

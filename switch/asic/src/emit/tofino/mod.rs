@@ -29,7 +29,7 @@ mod parser_computation;
 mod parser_store_sinking;
 pub(super) mod passes;
 mod port_narrowing;
-mod prefixes;
+pub(super) mod prefixes;
 pub(super) mod program_skeleton;
 pub(super) mod register;
 mod store_forwarding;

@@ -4,7 +4,7 @@ use ir::BinaryOp;
 use num_bigint::BigUint;
 
 /// Values with masks; a number is in the range if it matches one of them.
-pub(super) type Prefixes = Vec<(BigUint, BigUint)>;
+pub(in crate::emit) type Prefixes = Vec<(BigUint, BigUint)>;
 
 /// Returns the comparison for swapped operands.
 pub(super) fn swap_operands(op: BinaryOp) -> BinaryOp {
@@ -18,7 +18,7 @@ pub(super) fn swap_operands(op: BinaryOp) -> BinaryOp {
 }
 
 /// Returns a number with all bits of a width set.
-pub(super) fn all_ones(width: u32) -> BigUint {
+pub(in crate::emit) fn all_ones(width: u32) -> BigUint {
     (BigUint::from(1u8) << width) - 1u8
 }
 
@@ -39,6 +39,21 @@ pub(super) fn prefixes_from(bound: &BigUint, width: u32) -> Prefixes {
     let mut all: Prefixes = (last..u64::from(width)).rev().filter(|bit| !bound.bit(*bit)).map(part).collect();
     all.push((bound.clone(), (all_ones(width) >> last) << last));
     all
+}
+
+/// Returns prefixes of the values from `lo` to `hi`; empty if there are none.
+pub(in crate::emit) fn prefixes_between(lo: &BigUint, hi: &BigUint, width: u32) -> Prefixes {
+    let (mut prefixes, mut next) = (Prefixes::new(), lo.clone());
+    while next <= *hi && next <= all_ones(width) {
+        // The longest block of values that starts here and ends within the range.
+        let mut bits = next.trailing_zeros().unwrap_or(u64::from(width)).min(u64::from(width));
+        while &next + (BigUint::from(1u8) << bits) - 1u8 > *hi {
+            bits -= 1;
+        }
+        prefixes.push((next.clone(), (all_ones(width) >> bits) << bits));
+        next += BigUint::from(1u8) << bits;
+    }
+    prefixes
 }
 
 #[cfg(test)]
@@ -66,6 +81,19 @@ mod tests {
                 };
                 assert!(side.iter().all(once), "{bound}: {side:?}");
             }
+        }
+    }
+
+    #[test]
+    fn prefixes_of_a_range_are_its_values() {
+        for (lo, hi) in (0..34u32).flat_map(|lo| (0..34u32).map(move |hi| (lo, hi))) {
+            let prefixes = prefixes_between(&lo.into(), &hi.into(), 5);
+            for value in 0..32 {
+                let matches = |(wanted, mask): &&(BigUint, BigUint)| BigUint::from(value) & mask == *wanted;
+                let expected = usize::from(lo <= value && value <= hi);
+                assert_eq!(prefixes.iter().filter(matches).count(), expected, "{value} in {lo} .. {hi}: {prefixes:?}");
+            }
+            assert!(prefixes.len() <= 2 * 5 - 2 || (lo, hi) == (0, 31), "{lo} .. {hi}: {prefixes:?}");
         }
     }
 }
