@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Frames of the host that wait for their port.
-const FROM_HOST_RING: usize = 256;
+/// Frames of the host that wait for their port: more than the replies to a burst of ARP.
+const FROM_HOST_RING: usize = 1024;
 
 const DOWN: u8 = 0;
 const UP: u8 = 1;

@@ -31,7 +31,7 @@ pub use settings::HostError;
 pub(crate) use settings::{HostSetting, WantedInterface};
 
 use io::tap::Tap;
-use io::{HiddenPackets, KernelInterface, Runner, RunnerWaker};
+use io::{HiddenPackets, KernelFilter, KernelFilterError, KernelInterface, Runner, RunnerWaker};
 use kind::PuntKind;
 use link::{HostEnd, HostLink};
 use packet::{CpuReason, Packet, PortId, ReasonTable};
@@ -139,7 +139,7 @@ impl HostPorts {
             let link = before.unwrap_or_else(|| Arc::new(HostLink::new(port, end)));
             let mut filter = link.filter.lock();
             if let (None, Some(interface)) = (&*filter, interface) {
-                *filter = Some(interface.hide(hidden)?);
+                *filter = hide_from_kernel(interface, hidden)?;
                 if hidden == HiddenPackets::All {
                     interface.divide_queues()?;
                 }
@@ -238,6 +238,31 @@ impl HostPorts {
         };
         *thread = Some(std::thread::Builder::new().name("host".into()).spawn(run).map_err(HostError::Thread)?);
         Ok(self.rings.get_or_init(|| rings))
+    }
+}
+
+/// Hides packets of a port from the kernel's own stack. Without the right to do so, VXLAN stays
+/// visible: the kernel then answers it with port unreachable, and the gateway works nevertheless.
+/// A TAP needs the filter, because else the host answers each packet twice.
+///
+/// # Errors
+/// The kernel refuses the filter of a port with a TAP.
+fn hide_from_kernel(
+    interface: &KernelInterface,
+    hidden: HiddenPackets,
+) -> Result<Option<KernelFilter>, KernelFilterError> {
+    match (interface.hide(hidden), hidden) {
+        (Ok(filter), _) => Ok(Some(filter)),
+        (Err(error), HiddenPackets::Vxlan) => {
+            tracing::warn!(
+                interface = interface.name(),
+                %error,
+                "the kernel answers tenants' packets with port unreachable; give the node CAP_NET_ADMIN and CAP_BPF, or drop UDP \
+                 4789 at the interface's ingress (`terrace doctor` prints the command)"
+            );
+            Ok(None)
+        }
+        (Err(error), HiddenPackets::All) => Err(error),
     }
 }
 
