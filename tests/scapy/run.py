@@ -15,6 +15,7 @@ from pathlib import Path
 from scapy.utils import RawPcapReader, RawPcapWriter
 
 from cases import FAMILIES_OF_CASES
+from icmp_errors import is_error, judge_errors
 from judge import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +61,9 @@ def judge_family(name, cases, summary, left, verdict):
             if fate[0] == "cpu":
                 # Unchanged, because the control plane decides, not the gateway.
                 wanted.setdefault("cpu", []).append((case, frame))
+    errors = [(port, frame) for port, frames in left.items() if port != "cpu" for frame in frames if is_error(frame)]
+    left = {port: [frame for frame in frames if port == "cpu" or not is_error(frame)] for port, frames in left.items()}
+    counts["drop"] += judge_errors(name, cases, errors, summary, verdict)
     for port in sorted(set(wanted) | set(left)):
         expected, got = wanted.get(port, []), left.get(port, [])
         verdict.same(f"{name}, port {port}", "number of packets", len(got), len(expected))
