@@ -254,11 +254,11 @@ fn frames_longer_than_a_packet_can_be_are_dropped_by_name() {
         return;
     }
     // A file can contain any length.
-    let input = capture(&[frame(60, 1), frame(MAX_LEN, 2), frame(MAX_LEN + 1, 3), frame(60, 4)]);
+    let input = capture(&[frame(60, 1), frame(MAX_WIRE_LEN, 2), frame(MAX_WIRE_LEN + 1, 3), frame(60, 4)]);
     let mut port = open(&format!("net_pcap{},rx_pcap={}", fresh(), input.display()));
     let received = receive(&mut port, 3);
-    assert_eq!(received.iter().map(Packet::len).collect::<Vec<_>>(), [60, MAX_LEN, 60]);
-    assert_eq!(received[1].bytes(), frame(MAX_LEN, 2));
+    assert_eq!(received.iter().map(Packet::len).collect::<Vec<_>>(), [60, MAX_WIRE_LEN, 60]);
+    assert_eq!(received[1].bytes(), frame(MAX_WIRE_LEN, 2));
     assert_eq!(port.counters().drops.get(PortReason::RxSegments).packets, 1);
     std::fs::remove_file(input).unwrap();
 }

@@ -162,7 +162,7 @@ fn the_rewritten_gateway_is_the_gateway() {
     let name = |table: &str| pipeline.tables[find(&pipeline, table)].preamble.name.clone();
     let share: TableSizes = TABLES.iter().map(|(table, entries)| (name(table), entries / 4)).collect();
     let papers = papers_way(name);
-    for seed in 61..67 {
+    for seed in 61..70 {
         println!("seed {seed}");
         let case = plan::switch_gateway_case(seed, 1500).expect("a region can be made");
         for (way, steps) in [&found, &papers].into_iter().enumerate() {
@@ -186,7 +186,7 @@ fn the_rewritten_gateway_is_the_gateway() {
         }
     }
     println!("{packets} packets, {sent} sent, {hits:?}");
-    assert!(packets == 18_000 && sent > 2000, "compared too little: {packets} packets, {sent} sent");
+    assert!(packets == 27_000 && sent > 2000, "compared too little: {packets} packets, {sent} sent");
     for (table, _) in TABLES {
         let of = |(name, n): (&String, &u64)| if name.ends_with(table) { *n } else { 0 };
         assert!(hits.iter().map(of).sum::<u64>() > 300, "{table} was hardly hit: {hits:?}");

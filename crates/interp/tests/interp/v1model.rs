@@ -431,7 +431,7 @@ fn too_long() {
     let mut t = Build::v1model();
     let h = t.header("h", &[("x", Type::Bit(8 * 1000))]);
     t.parser(ControlKind::Parser, &[h]);
-    t.deparser(ControlKind::Deparser, &[h; 20]);
+    t.deparser(ControlKind::Deparser, &[h; 66]);
     let mut interp = t.load();
     let out = interp.process(&[1; 1000], 0, 0);
     assert_eq!(drops(&interp, &out), ["packet_too_long"]);

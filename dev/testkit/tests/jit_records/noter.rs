@@ -18,6 +18,8 @@ pub struct Noted {
     pub deparser: Option<usize>,
     pub applications: Vec<Application>,
     pub indices: Vec<u64>,
+    /// Whether the engine made another packet of it, in a second pass.
+    pub recirculates: bool,
 }
 
 /// Runs all blocks, and records their steps.

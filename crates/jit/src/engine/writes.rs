@@ -1,0 +1,104 @@
+//! Writes to the tables and objects that the workers of an engine share.
+
+use super::EngineShared;
+use entries::{Counter, StateChange, WriteBatch, WriteError};
+use ir::TableId;
+use lookup::{AppliedWrite, LiveTables};
+use std::collections::HashMap;
+
+impl EngineShared {
+    pub(crate) fn write(
+        &self,
+        batch: &WriteBatch,
+        mut note: impl FnMut(&StateChange, Option<u32>),
+    ) -> Result<(), WriteError> {
+        let mut live = self.live.lock();
+        let written = live.write(batch)?;
+        written.changes_with_ids().for_each(|(change, number)| note(change, number));
+        self.carry_out(&live, &written);
+        Ok(())
+    }
+
+    pub(super) fn write_many(&self, batches: &[WriteBatch]) -> Vec<Result<(), WriteError>> {
+        let mut live = self.live.lock();
+        let outcomes = live.write_batches(batches);
+        let done = |outcome: Result<AppliedWrite, WriteError>| outcome.map(|written| self.carry_out(&live, &written));
+        outcomes.into_iter().map(done).collect()
+    }
+
+    /// Applies batches of writes to an engine without packets, for a fast start: all lookup
+    /// structures are built once at the end. `counter_values` holds those of direct counters by the
+    /// sequence number of their entry, because ids exist only then. Returns the first error;
+    /// batches before it are applied.
+    pub(super) fn load<E>(&self, mut batches: &mut dyn Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
+        let mut live = self.live.lock();
+        let mut host = self.program.runtime.host.lock();
+        let mut state = live.state().clone();
+        let mut counter_values: HashMap<(TableId, u64), Counter> = HashMap::new();
+        let outcome = Iterator::try_for_each(&mut batches, |batch| {
+            batch?.apply_accepted(|batch| {
+                let changes = state.apply(batch)?;
+                host.apply_changes(&changes, &state);
+                for change in &changes {
+                    match change {
+                        StateChange::Inserted(table, entry, data)
+                        | StateChange::Modified(table, _, entry, Some(data))
+                        | StateChange::DirectCounter(table, entry, data)
+                            if *data != Counter::default() =>
+                        {
+                            counter_values.insert((*table, entry.sequence()), *data);
+                        }
+                        StateChange::Counter(counter, index, data) => self.set_counter(*counter, *index, *data),
+                        _ => {}
+                    }
+                }
+                Ok(())
+            });
+            Ok(())
+        });
+        // `LiveTables` refuses a pipeline when the engine is made, so a state of it fits here.
+        let records = self.entries.is_some();
+        let Ok(loaded) = LiveTables::with_state(state, |t| records || host.tracks_entries(t)) else { return outcome };
+        *live = loaded;
+        if let Some(entries) = &self.entries {
+            entries.lock().rebuild(&self.pipeline, &live);
+        }
+        for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
+            if let Some(entry_id) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
+                let counter_value = counter_values.get(&(table, entry.sequence())).copied().unwrap_or_default();
+                host.entry_inserted(table, entry_id, entry, counter_value);
+            }
+        }
+        outcome
+    }
+
+    /// Applies written changes to counters, meters and other externs. A change has an entry id only
+    /// if the engine needs it for the entry's table.
+    fn carry_out(&self, live: &LiveTables, written: &AppliedWrite) {
+        if let Some(entries) = &self.entries {
+            let mut entries = entries.lock();
+            written.changes_with_ids().for_each(|(change, entry_id)| entries.apply_change(change, entry_id));
+        }
+        let mut host = self.program.runtime.host.lock();
+        host.apply_changes(written.changes(), live.state());
+        for (change, entry_id) in written.changes_with_ids() {
+            match (change, entry_id) {
+                // An engine that records has entry ids for other tables too.
+                (StateChange::Inserted(table, entry, counter), Some(entry_id)) if host.tracks_entries(*table) => {
+                    host.entry_inserted(*table, entry_id, entry, *counter);
+                }
+                (StateChange::Modified(table, old, new, counter), Some(entry_id)) => {
+                    host.entry_modified(*table, entry_id, old, new, *counter);
+                }
+                (StateChange::Deleted(table, _), Some(entry_id)) => host.entry_removed(*table, entry_id),
+                (StateChange::DirectCounter(table, entry, data), entry_id) => {
+                    if let Some(entry_id) = entry_id.or_else(|| live.entry_id(*table, entry)) {
+                        host.set_direct_counter(*table, entry_id, *data);
+                    }
+                }
+                (StateChange::Counter(counter, index, data), _) => self.set_counter(*counter, *index, *data),
+                _ => {}
+            }
+        }
+    }
+}
