@@ -153,7 +153,7 @@ impl SwitchPlan {
         pipeline: &Arc<Pipeline>,
         settings: &Config,
     ) -> Result<(MappedSwitch, PlacedProgram), SwitchPlanError> {
-        // A switch makes no packets of dropped ones.
+        // A switch has one pass: packets of a program that says so keep their first verdict.
         let pipeline = &without_recirculation(pipeline);
         if let Some(table) = table_applied_twice(pipeline) {
             let reason = "is applied twice on one path through the program, and a chip looks up a table once per pass: write it as two tables";

@@ -52,13 +52,13 @@ pub fn specialise_packet_pass(pipeline: &Pipeline, pass: PacketPass) -> Pipeline
     version
 }
 
-/// Returns the version of a program for a tier that does not make packets of dropped ones: a switch.
-/// There a packet that the program drops and recirculates is only dropped. Programs that do not
-/// distinguish passes are unchanged, and those that recirculate a packet without a drop: the next
-/// pass decides such a packet's verdict.
+/// Returns the version of a program for a tier that has no second pass of packets: a switch. A
+/// program says what such a tier does: it calls `drop_packet` or `send_to_port` directly before each
+/// `recirculate`. Other programs, and those that do not distinguish passes, are unchanged, because
+/// only the next pass decides their verdict.
 pub fn without_recirculation(pipeline: &Arc<Pipeline>) -> Arc<Pipeline> {
-    let only_dropped = || pipeline.controls.values().all(|control| recirculates_only_dropped(&control.body));
-    if !recirculates(pipeline) || !reads_pass_number(pipeline) || !only_dropped() {
+    let is_decided = || pipeline.controls.values().all(|control| decides_before_recirculation(&control.body));
+    if !recirculates(pipeline) || !reads_pass_number(pipeline) || !is_decided() {
         return pipeline.clone();
     }
     let mut version = (**pipeline).clone();
@@ -77,38 +77,27 @@ fn calls(inst: &InstData, wanted: ExternFn) -> bool {
     matches!(inst.inst, Inst::Extern { func, .. } if func == wanted)
 }
 
-/// Returns whether each packet that a control recirculates is dropped: `drop_packet` is the last
-/// verdict on each path with `recirculate`.
-fn recirculates_only_dropped(body: &Body) -> bool {
-    let Some(entry) = body.entry else { return true };
-    // On paths to a block: whether the packet is recirculated, and whether its last verdict is a drop.
-    let mut found = HashSet::from([(entry, false, false)]);
-    let mut waiting: Vec<_> = found.iter().copied().collect();
-    while let Some((block, mut is_recirculated, mut is_dropped)) = waiting.pop() {
-        for inst in &body.blocks[block].insts {
-            is_recirculated |= calls(inst, ExternFn::PnaRecirculate);
-            is_dropped = (is_dropped || calls(inst, ExternFn::DropPacket)) && !calls(inst, ExternFn::SendToPort);
-        }
-        let next = body.blocks[block].successors();
-        if next.is_empty() && is_recirculated && !is_dropped {
-            return false;
-        }
-        let next = next.into_iter().map(|next| (next, is_recirculated, is_dropped));
-        waiting.extend(next.filter(|state| found.insert(*state)));
-    }
-    true
+fn is_verdict(inst: &InstData) -> bool {
+    calls(inst, ExternFn::DropPacket) || calls(inst, ExternFn::SendToPort)
 }
 
-/// Removes `recirculate` from a block of a program that recirculates only dropped packets, and what
-/// the block does to headers between the verdict and `recirculate`, if only the next pass can see it.
+/// Returns whether each block with `recirculate` has a verdict before it.
+fn decides_before_recirculation(body: &Body) -> bool {
+    body.blocks.values().all(|block| {
+        let at = block.insts.iter().position(|inst| calls(inst, ExternFn::PnaRecirculate));
+        at.is_none_or(|at| block.insts[..at].iter().any(is_verdict) && !block.insts[at..].iter().any(is_verdict))
+    })
+}
+
+/// Removes `recirculate` from a block that has a verdict before it, and what the block does to
+/// headers between the verdict and `recirculate`, if only the next pass can see it.
 fn remove_recirculation(block: &mut BlockData, is_mirrored: bool, is_field: impl Fn(VarId) -> bool) {
     let Some(at) = block.insts.iter().position(|inst| calls(inst, ExternFn::PnaRecirculate)) else { return };
-    let decided = block.insts[..at].iter().rposition(|inst| calls(inst, ExternFn::DropPacket));
-    let is_last = block.successors().is_empty() && !is_mirrored;
+    let decided = block.insts[..at].iter().rposition(is_verdict);
     // Other calls could have read the headers.
     let has_effect =
         |inst: &InstData| matches!(inst.inst, Inst::Extern { .. }) && !calls(inst, ExternFn::PnaRecirculate);
-    let prepared = decided.filter(|from| is_last && !block.insts[from + 1..].iter().any(has_effect));
+    let prepared = decided.filter(|from| !is_mirrored && !block.insts[from + 1..].iter().any(has_effect));
     let is_preparation = |inst: &InstData| match inst.inst {
         Inst::Store(var, _) => is_field(var),
         Inst::SetValid(_) | Inst::SetInvalid(_) | Inst::CopyHeader { .. } => true,

@@ -73,7 +73,7 @@ impl TiersPlan {
     /// # Errors
     /// An unknown table, or one at which the program cannot be partitioned.
     pub fn partition(&self, pipeline: &Pipeline) -> Result<PipelinePartition, P4RuntimeError> {
-        // Neither half makes packets of dropped ones.
+        // Neither half has a second pass, if the program says what to do without one.
         let pipeline = &*without_recirculation(&Arc::new(pipeline.clone()));
         let refused =
             |error: entries::EntryTextError| P4RuntimeError::unimplemented(format!("{}: {error}", pipeline.name));
