@@ -21,7 +21,8 @@ pub(super) fn run(rings: &HostRings, receivers: &PuntReceivers) {
     let mut limits = RateLimits::new();
     while !rings.has_ended() {
         let links: Vec<Arc<HostLink>> = rings.links.read().values().cloned().collect();
-        let carriers_follow = links.iter().fold(true, |all, link| link.update_carrier() && all);
+        // All of them are updated, also after one that does not follow.
+        let carriers_follow = links.iter().filter(|link| !link.update_carrier()).count() == 0;
         rings.clear_signal();
         let mut is_busy = deliver(rings, receivers, &mut limits);
         if !rings.is_paused() {

@@ -170,11 +170,15 @@ impl GatewayApi {
             Some(TenantKey::Vni)
         } else if is_in(&ids(&self.route)) {
             Some(TenantKey::RouteTable)
-        } else if is_in(&[self.subnet_gateway_v4.id, self.subnet_gateway_v6.id]) {
-            Some(TenantKey::List)
-        } else if [ids(&self.acl_out), ids(&self.acl_in), ids(&self.policy_route), ids(&self.vpc_source)]
-            .concat()
-            .contains(&table)
+        } else if [
+            ids(&self.acl_out),
+            ids(&self.acl_in),
+            ids(&self.policy_route),
+            ids(&self.vpc_source),
+            [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id],
+        ]
+        .concat()
+        .contains(&table)
         {
             Some(TenantKey::List)
         } else {

@@ -105,7 +105,7 @@ fn hostile_frames_do_not_reach_the_host() {
     // A gratuitous request for the tunnel address from elsewhere changes nothing in the gateway.
     lab.send_frames(
         first,
-        &[format!("ffffffffffff 02000000aabb 0806 0001 0800 06 04 0001 02000000aabb c0000201 000000000000 c0000201")],
+        &["ffffffffffff 02000000aabb 0806 0001 0800 06 04 0001 02000000aabb c0000201 000000000000 c0000201".to_owned()],
     );
     ping(&lab, first, "192.0.2.1");
     // VXLAN of the host is refused by name.
