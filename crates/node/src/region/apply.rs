@@ -223,15 +223,10 @@ impl Node {
         // Stores the numbers first, so that the next process finds consistent numbers if this one
         // ends in between.
         self.save_region_numbers(numbers)?;
-        // Skips an empty write, because a new table version would invalidate caches.
-        if batch.updates.is_empty() {
-            return Ok(());
-        }
-        let refused = |error: entries::WriteError| P4RuntimeError::invalid(error.error.to_string());
-        let outcome = self.write_packed(vec![batch]);
-        let outcome = outcome.and_then(|all| all.into_iter().try_for_each(|outcome| outcome.map_err(refused)));
+        let outcome = self.write_updates(batch);
         self.region.in_doubt.fetch_or(outcome.is_err(), Ordering::Relaxed);
-        Ok(outcome?)
+        outcome?;
+        Ok(())
     }
 
     fn uplink_warnings(&self, region: &ResolvedRegion, file: &Path) -> Vec<String> {

@@ -102,13 +102,7 @@ impl Node {
             region::kernel_changes(&state, &installed.api, routes, hops, &mut sources)
                 .map_err(|error| P4RuntimeError::invalid(error.to_string()))?
         };
-        let written = batch.updates.len();
-        if written > 0 {
-            let outcomes = self.write_packed(vec![batch])?;
-            let refused = |error: entries::WriteError| P4RuntimeError::invalid(error.error.to_string());
-            outcomes.into_iter().try_for_each(|outcome| outcome.map_err(refused))?;
-        }
-        Ok(written)
+        self.write_updates(batch)
     }
 }
 

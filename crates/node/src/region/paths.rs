@@ -46,6 +46,15 @@ impl Node {
                 }
             });
         }
+        self.write_updates(batch)
+    }
+
+    /// Writes a batch, unless it is empty, because a new table version would invalidate caches.
+    /// Returns the number of its updates.
+    ///
+    /// # Errors
+    /// The tables refuse it.
+    pub(super) fn write_updates(&self, batch: WriteBatch) -> Result<usize, P4RuntimeError> {
         let written = batch.updates.len();
         if written > 0 {
             let outcomes = self.write_packed(vec![batch])?;
