@@ -14,15 +14,13 @@ use crate::redirect::Redirect;
 use crate::segment::has_checksum;
 use crate::segment::headers::Headers;
 use crate::sys::{check_result, interface_name, interface_request};
+use crate::tap_device;
 use packet::Packet;
-use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use thiserror::Error;
 
 /// Requests of linux/if_tun.h.
-const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
 const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
 const TUNSETVNETLE: libc::c_ulong = 0x4004_54dc;
@@ -84,9 +82,9 @@ impl GsoTap {
                 _ => GsoTapError::Failed { step, source },
             }
         };
-        let tap = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
-        let tap = OwnedFd::from(tap.map_err(failed("open /dev/net/tun"))?);
-        let name = create_interface(&tap).map_err(failed("make a TAP device"))?;
+        let tap = OwnedFd::from(tap_device::open_driver().map_err(failed("open /dev/net/tun"))?);
+        let name = tap_device::create(&tap, NAME, libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL)
+            .map_err(failed("make a TAP device"))?;
         let one: libc::c_int = 1;
         request_with(&tap, TUNSETVNETLE, &one).map_err(failed("set the byte order of the TAP device"))?;
         request_with(&tap, TUNSETVNETHDRSZ, &(HEADER as libc::c_int)).map_err(|_| GsoTapError::OldKernel)?;
@@ -95,7 +93,7 @@ impl GsoTap {
         check_result(set).map_err(|_| GsoTapError::OldKernel)?;
         // The TAP is no interface of the host. Without IPv6 the kernel sends nothing on it.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-        bring_up(socket, &name).map_err(failed("bring the TAP device up"))?;
+        tap_device::bring_up(socket, &name).map_err(failed("bring the TAP device up"))?;
         let index = interface_request(socket, &name, libc::SIOCGIFINDEX).map_err(failed("find the TAP device"))?;
         // SAFETY: SIOCGIFINDEX succeeded, so it has set this member of the union.
         let index = unsafe { index.ifr_ifru.ifru_ifindex };
@@ -137,45 +135,19 @@ impl GsoTap {
     }
 }
 
-/// Creates the TAP and returns its name.
-fn create_interface(tap: &OwnedFd) -> io::Result<String> {
-    let mut request = interface_name(NAME)?;
-    request.ifr_ifru.ifru_flags =
-        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL) as libc::c_short;
-    // SAFETY: the request reads and writes within the `ifreq`, whose name ends with a zero.
-    check_result(unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETIFF as _, &raw mut request) })?;
-    Ok(text_of(&request))
-}
-
 /// Returns the name of an open TAP.
 fn name_of(tap: &OwnedFd) -> io::Result<String> {
     const TUNGETIFF: libc::c_ulong = 0x8004_54d2;
     let mut request = interface_name(NAME)?;
     // SAFETY: the request writes within the `ifreq`.
     check_result(unsafe { libc::ioctl(tap.as_raw_fd(), TUNGETIFF as _, &raw mut request) })?;
-    Ok(text_of(&request))
-}
-
-/// Returns the name in a request.
-fn text_of(request: &libc::ifreq) -> String {
-    let name = request.ifr_name.iter().take_while(|byte| **byte != 0);
-    name.map(|byte| char::from(*byte as u8)).collect()
+    Ok(tap_device::name_in(&request))
 }
 
 /// Sends a request whose argument is a number in memory.
 fn request_with(tap: &OwnedFd, request: libc::c_ulong, value: &libc::c_int) -> io::Result<()> {
     // SAFETY: the request reads the number, which lives across the call.
     check_result(unsafe { libc::ioctl(tap.as_raw_fd(), request as _, &raw const *value) })?;
-    Ok(())
-}
-
-fn bring_up(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    let mut request = interface_request(socket, name, libc::SIOCGIFFLAGS)?;
-    // SAFETY: SIOCGIFFLAGS succeeded, so it has set this member of the union.
-    let flags = unsafe { request.ifr_ifru.ifru_flags };
-    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
-    // SAFETY: the request reads the name, which ends with a zero, and the flags.
-    check_result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) })?;
     Ok(())
 }
 

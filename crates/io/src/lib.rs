@@ -63,6 +63,7 @@ mod waker;
 mod sys;
 mod take_over;
 pub mod tap;
+mod tap_device;
 mod tracer;
 mod workers;
 pub mod xdp;

@@ -1,17 +1,14 @@
 //! [`Tap`]: a network interface of the host whose other end is this process.
 #![allow(unsafe_code)]
 
-use crate::sys::{check_result, interface_name};
-use libc::{c_int, c_short, c_ulong};
-use std::fs::OpenOptions;
+use crate::sys::{check_result, interface_name, request_socket};
+use crate::tap_device;
+use libc::{c_int, c_ulong};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use thiserror::Error;
 
-/// `TUNSETIFF` of linux/if_tun.h.
-const TUNSETIFF: c_ulong = 0x4004_54ca;
 /// `TUNSETCARRIER` of linux/if_tun.h (Linux 5.0).
 const TUNSETCARRIER: c_ulong = 0x4004_54e2;
 /// Maximum MTU of a TAP in bytes (drivers/net/tun.c: 65,535 without the Ethernet header).
@@ -86,18 +83,13 @@ impl Tap {
     /// Returns [`TapError`].
     pub fn create(name: &str, mac: [u8; 6], mtu: usize) -> Result<(Tap, Vec<String>), TapError> {
         let system = |step: &'static str| move |source: io::Error| tap_error(name, step, source);
-        let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
-        let file = opened.map_err(|source| match source.raw_os_error() {
+        let file = tap_device::open_driver().map_err(|source| match source.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => TapError::NoDriver { name: name.to_owned() },
             _ => tap_error(name, "open the descriptor", source),
         })?;
         let in_use = Path::new("/sys/class/net").join(name).exists();
-        let mut request = interface_name(name).map_err(system("use the name"))?;
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as c_short;
-        // SAFETY: the request reads the name, which ends with a zero, and the flags, and writes
-        // within the `ifreq`, which lives across the call.
-        let created = check_result(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) });
-        created.map_err(|source| match source.raw_os_error() {
+        interface_name(name).map_err(system("use the name"))?;
+        tap_device::create(&file, name, libc::IFF_TUN_EXCL).map_err(|source| match source.raw_os_error() {
             Some(libc::EBUSY | libc::EEXIST) => TapError::NameInUse { name: name.to_owned() },
             // An interface of another kind.
             Some(libc::EINVAL) if in_use => TapError::NameInUse { name: name.to_owned() },
@@ -128,11 +120,7 @@ impl Tap {
     /// Returns [`TapError`].
     pub fn configure(&self, mac: [u8; 6], mtu: usize) -> Result<(), TapError> {
         let system = |step: &'static str| move |source: io::Error| tap_error(&self.name, step, source);
-        // SAFETY: no pointers are passed.
-        let socket = check_result(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })
-            .map_err(system("open a socket for the settings"))?;
-        // SAFETY: the call succeeded, so the descriptor is open and has no other owner.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let socket = request_socket().map_err(system("open a socket for the settings"))?;
         let mut request = self.request().map_err(system("set the MAC address"))?;
         // SAFETY: the whole union is initialised, and every bit pattern is a valid `sockaddr`.
         let address = unsafe { &mut request.ifr_ifru.ifru_hwaddr };
@@ -144,12 +132,7 @@ impl Tap {
         let mut request = self.request().map_err(system("set the MTU"))?;
         request.ifr_ifru.ifru_mtu = mtu.clamp(MIN_MTU, MAX_MTU) as c_int;
         execute(&socket, libc::SIOCSIFMTU, &mut request).map_err(system("set the MTU"))?;
-        let mut request = self.request().map_err(system("set the state"))?;
-        execute(&socket, libc::SIOCGIFFLAGS, &mut request).map_err(system("read the state"))?;
-        // SAFETY: SIOCGIFFLAGS succeeded, so it has set this member of the union.
-        let flags = unsafe { request.ifr_ifru.ifru_flags };
-        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as c_short;
-        execute(&socket, libc::SIOCSIFFLAGS, &mut request).map_err(system("set the state"))
+        tap_device::bring_up(&socket, &self.name).map_err(system("set the state"))
     }
 
     fn request(&self) -> io::Result<libc::ifreq> {

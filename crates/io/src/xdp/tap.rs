@@ -8,14 +8,14 @@
 #![allow(unsafe_code)]
 
 use crate::device_drops::DeviceDrops;
+use crate::sys::{check_result, interface_name, interface_request, request_socket};
+use crate::tap_device;
 use packet::{Batch, MAX_LEN, PortId};
-use rustix::fs::{Mode, OFlags};
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Pattern of the interfaces' names; the kernel inserts a number.
-const NAME: &[u8] = b"tcmiss%d";
+const NAME: &str = "tcmiss%d";
 /// Packets that wait for this process at most, as many as in a ring of an AF_XDP socket.
 const QUEUE: libc::c_int = 4096;
 
@@ -28,20 +28,6 @@ pub(super) struct MissTap {
     buffer: Box<[u8]>,
 }
 
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Returns a request about the interface of this name.
-fn request(name: &[u8]) -> libc::ifreq {
-    // SAFETY: all-zero is a valid value of this plain structure.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays zero.
-    let most = request.ifr_name.len() - 1;
-    request.ifr_name[..most].iter_mut().zip(name).for_each(|(to, byte)| *to = *byte as libc::c_char);
-    request
-}
-
 impl MissTap {
     /// Creates an interface in the calling thread's network namespace. It is down, until
     /// [`MissTap::start`].
@@ -49,17 +35,12 @@ impl MissTap {
     /// # Errors
     /// There is no `/dev/net/tun`, or CAP_NET_ADMIN is missing.
     pub fn create() -> io::Result<MissTap> {
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let descriptor = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
-        let mut request = request(NAME);
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-        // SAFETY: the request is a valid structure that lives across the call, and its name ends
-        // with a zero.
-        check(unsafe { libc::ioctl(descriptor.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) })?;
-        // SAFETY: the kernel ends the name with a zero within the array.
-        let name = unsafe { CStr::from_ptr(request.ifr_name.as_ptr()) }.to_string_lossy().into_owned();
-        // SAFETY: the name in the request ends with a zero.
-        let index = unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) };
+        let descriptor = OwnedFd::from(tap_device::open_driver()?);
+        let name = tap_device::create(&descriptor, NAME, 0)?;
+        let socket = request_socket()?;
+        let index = interface_request(&socket, &name, libc::SIOCGIFINDEX)?;
+        // SAFETY: SIOCGIFINDEX succeeded, so it has set this member of the union.
+        let index = unsafe { index.ifr_ifru.ifru_ifindex } as u32;
         let drops = DeviceDrops::of(&name);
         Ok(MissTap { descriptor, name, index, drops, buffer: vec![0; MAX_LEN + 1].into() })
     }
@@ -69,16 +50,12 @@ impl MissTap {
     /// # Errors
     /// The system's error.
     pub fn start(&self) -> io::Result<()> {
-        let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
-        let mut length = request(self.name.as_bytes());
+        let socket = request_socket()?;
+        let mut length = interface_name(&self.name)?;
         length.ifr_ifru.ifru_metric = QUEUE;
-        let mut up = request(self.name.as_bytes());
-        up.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
-        // SAFETY: the requests are valid structures that live across the calls.
-        unsafe {
-            check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFTXQLEN as _, &raw mut length))?;
-            check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut up))
-        }
+        // SAFETY: the request is a valid structure that lives across the call.
+        check_result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFTXQLEN as _, &raw mut length) })?;
+        tap_device::bring_up(&socket, &self.name)
     }
 
     pub fn name(&self) -> &str {
