@@ -25,11 +25,26 @@ pub enum System {
     TcSlow,
     /// The slow path behind XDP; the senders have no offloads.
     XdpSlow,
+    /// Raw sockets, with super-frames whole.
+    Raw,
+    /// Raw sockets without the right to make a TAP, so that super-frames are cut.
+    RawCut,
+    /// Raw sockets of another build; the senders have no offloads.
+    RawBefore,
 }
 
 impl System {
-    pub const ALL: [System; 6] =
-        [System::Linux, System::Tc, System::Xdp, System::XdpOffloads, System::TcSlow, System::XdpSlow];
+    pub const ALL: [System; 9] = [
+        System::Linux,
+        System::Tc,
+        System::Xdp,
+        System::XdpOffloads,
+        System::TcSlow,
+        System::XdpSlow,
+        System::Raw,
+        System::RawCut,
+        System::RawBefore,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -39,22 +54,26 @@ impl System {
             System::XdpOffloads => "XDP, offloads as they come",
             System::TcSlow => "tc, slow path",
             System::XdpSlow => "XDP, slow path, off",
+            System::Raw => "raw sockets",
+            System::RawCut => "raw sockets, cut",
+            System::RawBefore => "raw sockets before, off",
         }
     }
 
-    fn hook(self) -> Option<&'static str> {
+    /// Returns whether the senders finish their packets themselves.
+    fn is_without_offloads(self) -> bool {
+        matches!(self, System::Xdp | System::XdpSlow | System::RawBefore)
+    }
+
+    /// Returns the settings under [cache] of a gateway. `None`: the system is the kernel's own.
+    fn cache(self) -> Option<&'static str> {
         match self {
             System::Linux => None,
-            System::Tc | System::TcSlow => Some("tc"),
-            System::Xdp | System::XdpOffloads | System::XdpSlow => Some("xdp"),
-        }
-    }
-
-    /// Returns settings under [cache].
-    fn setting(self) -> &'static str {
-        match self {
-            System::TcSlow | System::XdpSlow => "max_entries = 1\n",
-            _ => "",
+            System::Tc => Some("kind = \"xdp\"\nhook = \"tc\"\n"),
+            System::TcSlow => Some("kind = \"xdp\"\nhook = \"tc\"\nmax_entries = 1\n"),
+            System::Xdp | System::XdpOffloads => Some("kind = \"xdp\"\nhook = \"xdp\"\n"),
+            System::XdpSlow => Some("kind = \"xdp\"\nhook = \"xdp\"\nmax_entries = 1\n"),
+            System::Raw | System::RawCut | System::RawBefore => Some("kind = \"none\"\n"),
         }
     }
 }
@@ -66,6 +85,8 @@ pub struct TcpResult {
     pub resent: u64,
     /// Of these, the ones that the receiver already had.
     pub for_nothing: u64,
+    /// Segments that the receiver refused for their checksum.
+    pub wrong: u64,
 }
 
 /// A process that ends with this value.
@@ -130,11 +151,11 @@ pub struct World {
 }
 
 impl World {
-    /// Creates the namespaces and starts the gateway.
+    /// Creates the namespaces and starts the gateway, with the binary `terraced`.
     ///
     /// # Errors
     /// A tool or a right is missing.
-    pub fn new(system: System) -> anyhow::Result<World> {
+    pub fn new(system: System, terraced: &Path) -> anyhow::Result<World> {
         let name = |role: &str| format!("tcp{}-{}-{role}", std::process::id(), system as usize);
         let (ends, middle) = ([name("a"), name("b")], name("g"));
         let mut namespaces = Vec::new();
@@ -148,22 +169,20 @@ impl World {
             add_end(number, end, &middle)?;
             match system {
                 System::Linux => add_linux(number, &middle)?,
-                System::Xdp | System::XdpSlow => {
+                System::XdpOffloads => drop(inside(end, "ethtool -K wire gro on")?),
+                _ if system.is_without_offloads() => {
                     inside(end, "ethtool -K wire tx off tso off gso off gro on")?;
                 }
-                System::XdpOffloads => drop(inside(end, "ethtool -K wire gro on")?),
-                System::Tc | System::TcSlow => {}
+                _ => {}
             }
         }
         let folder = tempfile::tempdir()?;
-        let gateway = match system.hook() {
+        let gateway = match system.cache() {
             None => {
                 inside(&middle, "sysctl -qw net.ipv4.ip_forward=1")?;
                 None
             }
-            Some(hook) => {
-                Some(start_gateway(folder.path(), &format!("hook = {hook:?}\n{}", system.setting()), &middle)?)
-            }
+            Some(cache) => Some(start_gateway(system, terraced, folder.path(), cache, &middle)?),
         };
         let mut server = Command::new("ip");
         server.args(["netns", "exec", &ends[1], "iperf3", "-s"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -177,21 +196,26 @@ impl World {
     /// # Errors
     /// It does not connect.
     pub fn tcp(&self, seconds: u64) -> anyhow::Result<TcpResult> {
-        let [sender, _] = &self.ends;
-        let counters = || -> anyhow::Result<[u64; 2]> {
-            let text = inside(sender, "nstat -asz TcpRetransSegs TcpExtTCPDSACKRecvSegs")?;
-            let of = |name: &str| {
-                let line = text.lines().find(|line| line.starts_with(name)).with_context(|| format!("no {name}"))?;
-                line.split_whitespace().nth(1).and_then(|value| value.parse().ok()).context("no number")
-            };
-            Ok([of("TcpRetransSegs")?, of("TcpExtTCPDSACKRecvSegs")?])
+        let [sender, receiver] = &self.ends;
+        let counter = |namespace: &str, name: &str| -> anyhow::Result<u64> {
+            let text = inside(namespace, &format!("nstat -asz {name}"))?;
+            let line = text.lines().find(|line| line.starts_with(name)).with_context(|| format!("no {name}"))?;
+            line.split_whitespace().nth(1).and_then(|value| value.parse().ok()).context("no number")
+        };
+        let counters = || -> anyhow::Result<[u64; 3]> {
+            Ok([
+                counter(sender, "TcpRetransSegs")?,
+                counter(sender, "TcpExtTCPDSACKRecvSegs")?,
+                counter(receiver, "TcpInCsumErrors")?,
+            ])
         };
         let before = counters()?;
         let command = format!("timeout {} iperf3 -J --connect-timeout 2000 -t {seconds} -c 10.0.2.2", seconds + 5);
         let report: serde_json::Value = serde_json::from_str(&inside(sender, &command)?)?;
         let after = counters()?;
         let bits = report["end"]["sum_received"]["bits_per_second"].as_f64().context("no rate")?;
-        Ok(TcpResult { gigabits: bits / 1e9, resent: after[0] - before[0], for_nothing: after[1] - before[1] })
+        let [resent, for_nothing, wrong] = [0, 1, 2].map(|index| after[index] - before[index]);
+        Ok(TcpResult { gigabits: bits / 1e9, resent, for_nothing, wrong })
     }
 
     /// Sends small packets as fast as one thread can. Returns how many arrive in a second.
@@ -277,19 +301,34 @@ fn add_linux(number: u32, middle: &str) -> anyhow::Result<()> {
 }
 
 /// Starts `terraced` with ports in a namespace.
-fn start_gateway(folder: &Path, cache: &str, netns: &str) -> anyhow::Result<(Process, PathBuf)> {
+fn start_gateway(
+    system: System,
+    terraced: &Path,
+    folder: &Path,
+    cache: &str,
+    netns: &str,
+) -> anyhow::Result<(Process, PathBuf)> {
     let socket = folder.join("control.sock");
     let (region, config) = (folder.join("region.yaml"), folder.join("node.toml"));
     std::fs::write(&region, REGION)?;
-    let ports =
-        [1, 2].map(|number| format!("[[port]]\nnumber = {number}\ndevice = \"port{number}\"\nnetns = {netns:?}\n"));
+    let driver = if matches!(system, System::Raw | System::RawCut | System::RawBefore) { "raw" } else { "auto" };
+    let ports = [1, 2].map(|number| {
+        format!("[[port]]\nnumber = {number}\ndevice = \"port{number}\"\ndriver = {driver:?}\nnetns = {netns:?}\n")
+    });
     let text = format!(
-        "region = {region:?}\n[p4runtime]\nlisten = []\n[control]\nsocket = {socket:?}\n[log]\nlevel = \"warn\"\n[cache]\nkind = \"xdp\"\n{cache}{}",
+        "region = {region:?}\n[p4runtime]\nlisten = []\n[control]\nsocket = {socket:?}\n[log]\nlevel = \"warn\"\n[cache]\n{cache}{}",
         ports.concat()
     );
     std::fs::write(&config, text)?;
-    let terraced = std::env::current_exe()?.with_file_name("../terraced");
-    let child = Command::new(&terraced).arg("--config").arg(&config).spawn();
+    let mut command = match system {
+        System::RawCut => {
+            let mut command = Command::new("setpriv");
+            command.args(["--bounding-set=-net_admin", "--inh-caps=-net_admin"]).arg(terraced);
+            command
+        }
+        _ => Command::new(terraced),
+    };
+    let child = command.arg("--config").arg(&config).spawn();
     let process = Process(child.with_context(|| format!("{}: build it first", terraced.display()))?);
     let deadline = Instant::now() + Duration::from_secs(60);
     while ask(&socket, &ControlRequest::Version).is_err() {
