@@ -30,14 +30,14 @@ pub enum PushError {
 ///
 /// The first `live` slots hold packets. The other slots keep their buffers for reuse.
 #[derive(Debug, Default)]
-pub(crate) struct PacketPool {
+pub struct PacketPool {
     packets: Vec<Packet>,
     live: usize,
 }
 
 impl PacketPool {
     /// Returns the next slot, emptied. The caller bounds the number of slots.
-    pub(crate) fn push_empty(&mut self) -> &mut Packet {
+    pub fn push_empty(&mut self) -> &mut Packet {
         if self.live == self.packets.len() {
             self.packets.push(Packet::new());
         }
@@ -47,17 +47,19 @@ impl PacketPool {
         slot
     }
 
-    pub(crate) fn as_slice(&self) -> &[Packet] {
+    /// Returns the packets.
+    pub fn as_slice(&self) -> &[Packet] {
         &self.packets[..self.live]
     }
 
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [Packet] {
+    /// Returns the packets for rewriting in place.
+    pub fn as_mut_slice(&mut self) -> &mut [Packet] {
         &mut self.packets[..self.live]
     }
 
     /// Keeps the first `live` packets. External buffers of the others are released at once, because
     /// their owner may be waiting for them.
-    pub(crate) fn truncate(&mut self, live: usize) {
+    pub fn truncate(&mut self, live: usize) {
         for packet in self.packets[..self.live].iter_mut().skip(live) {
             packet.release_external();
         }

@@ -60,7 +60,7 @@ mod offload;
 mod reason;
 mod verdict;
 
-pub use batch::{Batch, BatchFull, MAX_BATCH, PushError};
+pub use batch::{Batch, BatchFull, MAX_BATCH, PacketPool, PushError};
 pub use batch_output::{BatchOutput, MAX_GENERATED, MAX_VERDICTS};
 pub use buffer::{HEADROOM, MAX_LEN, MAX_WIRE_LEN, Packet, PacketTooLong, PacketTooShort};
 pub use counters::{Counter, DropCounters, EngineCounters, PortCounters};

@@ -9,7 +9,7 @@ use packet::Packet;
 const FLOWS: u16 = 200;
 
 /// s1 behind a router on port 1, s2 behind routers on the ports 2 and 3: the kernel says so.
-const REGION: &str = "
+pub const REGION: &str = "
 region: kernel
 gateway: {mac: 02:00:5e:00:00:01, vteps: [192.0.2.1, '2001:db8::1'], underlay: kernel}
 uplinks:
@@ -43,15 +43,15 @@ fn routed() -> Option<Bench> {
 }
 
 /// A running gateway, and the interfaces of the servers.
-struct Running {
-    bench: Bench,
+pub struct Running {
+    pub bench: Bench,
     from: RawPort,
     u: RawPort,
     w: RawPort,
 }
 
 impl Running {
-    fn start(mut bench: Bench, region: &str) -> Running {
+    pub fn start(mut bench: Bench, region: &str) -> Running {
         bench.start(region, 3);
         let (from, u, w) = (bench.open(1, "u"), bench.open(2, "u"), bench.open(2, "w"));
         Running { bench, from, u, w }
@@ -65,7 +65,7 @@ impl Running {
     }
 
     /// Waits until all flows arrive at these interfaces and no others.
-    fn until_flows_use(&mut self, what: &str, u: bool, w: bool) {
+    pub fn until_flows_use(&mut self, what: &str, u: bool, w: bool) {
         let mut last = (0, 0);
         let began = std::time::Instant::now();
         while began.elapsed() < crate::bench::PATIENCE {
