@@ -35,8 +35,9 @@ control icmp_limit_step(in headers_t hdr, inout metadata_t meta, in pna_main_inp
     icmp_kind_t kind;
     ipv6_t  sender;
     bit<64> now;
-    bit<64> vm_full;
-    bit<64> vpc_full;
+    // Time in ns that a bucket needs to be full: 0 if it is full.
+    bit<64> vm_backlog;
+    bit<64> vpc_backlog;
     bit<18> vm;
     bit<18> vpc;
     bit<64> vm_token;
@@ -98,23 +99,21 @@ control icmp_limit_step(in headers_t hdr, inout metadata_t meta, in pna_main_inp
         vm = (bit<2>) kind ++ vm_hash.get_hash({ hdr.icmp_task.vni, sender });
         vpc = (bit<2>) kind ++ hdr.icmp_task.vpc[15:0];
         now = (bit<64>) (TimestampUint_t) istd.timestamp;
-        vm_full = icmp_vm_full.read(vm);
-        vpc_full = icmp_vpc_full.read(vpc);
-        // In the past: the bucket is full. Later than an empty bucket needs: written on another
-        // clock.
-        if (vm_full < now || vm_full - now > vm_size) {
-            vm_full = now;
-        }
-        if (vpc_full < now || vpc_full - now > vpc_size) {
-            vpc_full = now;
-        }
-        vm_full = vm_full + vm_token;
-        vpc_full = vpc_full + vpc_token;
-        if (vm_full - now > vm_size || vpc_full - now > vpc_size) {
+        vm_backlog = icmp_vm_full.read(vm) - now;
+        vpc_backlog = icmp_vpc_full.read(vpc) - now;
+        // A time in the past, which wraps around: the bucket is full. So is one whose time is later
+        // than an empty bucket needs, because it was written on another clock. Selected without a
+        // branch, and no decision compares `now` with itself: then all messages of a flow take one
+        // path, and a flow cache does not match on times.
+        vm_backlog = vm_backlog > vm_size ? 0 : vm_backlog;
+        vpc_backlog = vpc_backlog > vpc_size ? 0 : vpc_backlog;
+        vm_backlog = vm_backlog + vm_token;
+        vpc_backlog = vpc_backlog + vpc_token;
+        if (vm_backlog > vm_size || vpc_backlog > vpc_size) {
             drop(meta, drop_reason_t.icmp_limited);
         }
-        icmp_vm_full.write(vm, vm_full);
-        icmp_vpc_full.write(vpc, vpc_full);
+        icmp_vm_full.write(vm, now + vm_backlog);
+        icmp_vpc_full.write(vpc, now + vpc_backlog);
     }
 }
 
