@@ -16,7 +16,8 @@
 #include "metadata.p4"
 
 control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd) {
-    bit<32> sent_length;   // length of the IP packet in bytes
+    bit<32> sent_length;           // length of the IP packet in bytes
+    bit<16> path_mtu = 0xffff;     // longest IP packet that passes all links of the path
 
     // ---- route ------------------------------------------------------------------------------
 
@@ -32,20 +33,38 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
         meta.next_hop = first + (next_hop_t) (meta.flow_hash[31:16] & mask);
     }
 
+    /// As `via_next_hop`. The path carries IP packets of at most `mtu` bytes.
+    action via_limited_next_hop(next_hop_t next_hop, bit<16> mtu) {
+        meta.next_hop = next_hop;
+        path_mtu = mtu;
+    }
+
+    /// As `via_group`. The path carries IP packets of at most `mtu` bytes.
+    action via_limited_group(next_hop_t first, bit<16> mask, bit<16> mtu) {
+        meta.next_hop = first + (next_hop_t) (meta.flow_hash[31:16] & mask);
+        path_mtu = mtu;
+    }
+
     action no_underlay_route() {
         drop(meta, drop_reason_t.no_underlay_route);
     }
 
     table underlay_route_v4 {
         key = { hdr.outer_ipv4.destination: lpm @name("destination"); }
-        actions = { via_next_hop; via_group; @defaultonly no_underlay_route; }
+        actions = {
+            via_next_hop; via_group; via_limited_next_hop; via_limited_group;
+            @defaultonly no_underlay_route;
+        }
         const default_action = no_underlay_route();
         size = 65536;
     }
 
     table underlay_route_v6 {
         key = { hdr.outer_ipv6.destination: lpm @name("destination"); }
-        actions = { via_next_hop; via_group; @defaultonly no_underlay_route; }
+        actions = {
+            via_next_hop; via_group; via_limited_next_hop; via_limited_group;
+            @defaultonly no_underlay_route;
+        }
         const default_action = no_underlay_route();
         size = 65536;
     }
@@ -97,13 +116,14 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
             underlay_route_v6.apply();
         }
         next_hop.apply();
+        path_mtu = path_mtu < port_mtu ? path_mtu : port_mtu;
         // Of a super-frame, the longest segment has to fit.
-        if (sent_length > (bit<32>) port_mtu + (bit<32>) istd.segment_excess) {
+        if (sent_length > (bit<32>) path_mtu + (bit<32>) istd.segment_excess) {
             if (istd.pass == FIRST_PASS) {
                 // 50 bytes of tunnel over IPv4, 70 over IPv6 (Ethernet of the tenant included).
-                tenant_mtu = port_mtu - 70;
+                tenant_mtu = path_mtu - 70;
                 if (hdr.outer_ipv4.isValid()) {
-                    tenant_mtu = port_mtu - 50;
+                    tenant_mtu = path_mtu - 50;
                 }
                 drop_and_tell(hdr, meta, drop_reason_t.exceeds_mtu, icmp_cause_t.too_big, tenant_mtu);
             }

@@ -34,7 +34,7 @@ pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, ResolvedRegion, RouteScope, Ro
 pub use edit::{Document, Edit};
 pub use entries::{
     Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, KernelSources, NotAGateway,
-    PortStates, RegionPart, TransitPath, changes, defaults, diff, entries, kernel_changes, source_of, visit,
+    PathMtus, PortStates, RegionPart, TransitPath, changes, defaults, diff, entries, kernel_changes, source_of, visit,
 };
 pub use fields::NameText;
 pub use host_side::{HostSide, PuntRates};

@@ -10,6 +10,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::net::IpAddr;
 
+/// Least path MTU over IPv4 without `min_path_mtu`: 50 bytes of tunnel, and the least MTU of IPv6 (RFC
+/// 8200, section 5).
+const DEFAULT_MIN_PATH_MTU: u16 = 1330;
+
 /// A name of letters, digits, `-`, `_` and `.`; it does not start with `-` or `.`. Names are
 /// case-sensitive and unique within their kind.
 pub type Name = WithPos<NameText>;
@@ -75,6 +79,12 @@ pub struct Gateway {
     #[schemars(with = "NumberWithPos<u32>")]
     #[schemars(range(min = 1, max = 60_000))]
     pub max_routes: Option<NumberWithPos<u32>>,
+    /// Least MTU of a path over IPv4 that a router's report can lower it to, in bytes; over IPv6 it is
+    /// 20 more. Default 1330, which leaves machines 1280. 65515: no report is believed.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
+    #[schemars(range(min = 576, max = 65_515))]
+    pub min_path_mtu: Option<NumberWithPos<u32>>,
     /// Rates at which packets for the host pass to the host sides of uplinks. Only with an uplink
     /// that has a host side.
     #[serde(default, deserialize_with = "non_null")]
@@ -90,6 +100,13 @@ impl Gateway {
     /// Returns whether the kernel's routes and neighbours decide about paths.
     pub fn is_routed_by_kernel(&self) -> bool {
         self.underlay == UnderlaySource::Kernel
+    }
+
+    /// Returns the least MTUs that reports can lower a path to, in bytes, over IPv4 and over IPv6.
+    pub fn min_path_mtus(&self) -> [u16; 2] {
+        let written = self.min_path_mtu.as_ref().and_then(|mtu| u16::try_from(mtu.value).ok());
+        let over_v4 = written.unwrap_or(DEFAULT_MIN_PATH_MTU);
+        [over_v4, over_v4.saturating_add(20)]
     }
 
     /// Returns the number of the kernel's routing table.

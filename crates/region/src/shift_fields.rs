@@ -40,7 +40,7 @@ shift_fields!(Shift::relocate for PolicyRoute: from, table; fixed:);
 shift_fields!(Shift::relocate for FlatRoute: origin; fixed: prefix, scope, target, via);
 shift_fields!(ShiftInside::relocate_inside for Route: to, peer, remote, vni; fixed: internet, blackhole);
 shift_fields!(ShiftInside::relocate_inside for AclRule: priority, protocol, from, to, source_ports, ports, icmp_type, icmp_code; fixed: action, direction);
-shift_fields!(Shift::relocate for Gateway: mac, vteps, sources, table, max_routes, punt_rates, icmp_limits; fixed: underlay);
+shift_fields!(Shift::relocate for Gateway: mac, vteps, sources, table, max_routes, min_path_mtu, punt_rates, icmp_limits; fixed: underlay);
 shift_fields!(Shift::relocate for Uplink: name, port, mac, peer_mac, mtu, host; fixed:);
 shift_fields!(Shift::relocate for HostSide: tap, interface, addresses; fixed:);
 shift_fields!(Shift::relocate for IcmpLimits: too_big, other, reply; fixed:);

@@ -41,6 +41,8 @@ fn each_source_has_the_keys_that_it_needs() {
     refused(kernel, ", host: {}", "", "names no interface");
     refused(", underlay: fabric", peer, uplinks, "fabric");
     refused(", max_routes: 60001", peer, uplinks, "out of range");
+    refused(", min_path_mtu: 67", peer, uplinks, "`min_path_mtu: 67` is out of range");
+    refused(", min_path_mtu: 65516", peer, uplinks, "out of range");
     refused(", table: 0x64", peer, uplinks, "plain decimal digits");
 }
 

@@ -41,6 +41,8 @@ pub struct FoundRoute {
     pub destination: IpNet,
     /// The next hops; empty if the route drops packets.
     pub hops: Vec<RouteHop>,
+    /// Longest IP packet that the route carries, in bytes; `None`: as its links.
+    pub mtu_bytes: Option<u16>,
 }
 
 impl KernelTables {
@@ -150,7 +152,7 @@ impl RouteTables {
             RouteAction::Object(id) => self.hops_of(*id, 1, MAX_GROUP_DEPTH),
             RouteAction::Drop | RouteAction::Other => Vec::new(),
         };
-        Some(FoundRoute { destination: route.destination, hops })
+        Some(FoundRoute { destination: route.destination, hops, mtu_bytes: route.mtu_bytes })
     }
 
     /// Returns the next hops of an object, each with its weight.

@@ -113,6 +113,8 @@ pub struct Route {
     pub destination: IpNet,
     /// Of two routes to a destination, the one with the smaller metric counts.
     pub metric: u32,
+    /// Longest IP packet that it carries, in bytes (RTAX_MTU); `None`: as its links.
+    pub mtu_bytes: Option<u16>,
     /// What it does.
     pub action: RouteAction,
 }
@@ -281,9 +283,11 @@ fn parse_route(body: &[u8]) -> Option<Route> {
     const RTA_DST: u16 = 1;
     const RTA_OIF: u16 = 4;
     const RTA_PRIORITY: u16 = 6;
+    const RTA_METRICS: u16 = 8;
     const RTA_MULTIPATH: u16 = 9;
     const RTA_TABLE: u16 = 15;
     const RTA_NH_ID: u16 = 30;
+    const RTAX_MTU: u16 = 2;
     const RTN_UNICAST: u8 = 1;
     const RTN_BLACKHOLE: u8 = 6;
     const RTN_PROHIBIT: u8 = 8;
@@ -311,10 +315,13 @@ fn parse_route(body: &[u8]) -> Option<Route> {
         RTN_BLACKHOLE..=RTN_PROHIBIT => RouteAction::Drop,
         _ => RouteAction::Other,
     };
+    let metrics = find_attribute(attributes, RTA_METRICS).unwrap_or_default();
+    let mtu = find_attribute(metrics, RTAX_MTU).and_then(|bytes| read_u32(bytes, 0)).filter(|mtu| *mtu > 0);
     Some(Route {
         table: number(RTA_TABLE).unwrap_or(u32::from(table)),
         destination: IpNet::new(destination, prefix_len).ok()?,
         metric: number(RTA_PRIORITY).unwrap_or(0),
+        mtu_bytes: mtu.and_then(|mtu| u16::try_from(mtu).ok()),
         action,
     })
 }

@@ -66,6 +66,8 @@ pub struct PlannedRoute {
     pub first: u32,
     /// Number of next hops: 1, or a power of two.
     pub count: u32,
+    /// Longest IP packet that the path carries, in bytes; `None`: as its links.
+    pub mtu_bytes: Option<u16>,
     /// The kernel's route, for explanations.
     pub source: String,
 }
@@ -92,8 +94,16 @@ pub struct PlannedHops {
     pub unresolved: BTreeSet<HopKey>,
 }
 
-/// Of each destination: the next hops with their weights, and the kernel's route.
-type WantedRoutes = BTreeMap<IpNet, (Vec<(HopKey, u32)>, IpNet)>;
+/// Next hops and path MTU of a destination.
+struct WantedRoute {
+    /// Next hops with their weights.
+    hops: Vec<(HopKey, u32)>,
+    mtu_bytes: Option<u16>,
+    /// Destination of the kernel's route.
+    kernel_route: IpNet,
+}
+
+type WantedRoutes = BTreeMap<IpNet, WantedRoute>;
 
 fn index_uplinks(uplinks: &[KernelUplink]) -> BTreeMap<u32, &KernelUplink> {
     uplinks.iter().map(|uplink| (uplink.interface, uplink)).collect()
@@ -120,12 +130,13 @@ impl PathPlanner {
     ///
     /// Only routes that one of the addresses needs are in the result: a router can have a million
     /// routes, and a gateway sends to its servers and remotes alone. A directly connected address
-    /// gets a route of its own.
+    /// gets a route of its own, and so does one of `path_mtus`: the MTUs in bytes that routers have
+    /// reported by destination. An MTU of the kernel's route counts if it is lower.
     pub fn update_routes(
         &mut self,
         kernel: &KernelTables,
         uplinks: &[KernelUplink],
-        addresses: &[IpAddr],
+        (addresses, path_mtus): (&[IpAddr], &BTreeMap<IpAddr, u16>),
         max_routes: usize,
     ) -> PlannedRoutes {
         let mut planned = PlannedRoutes::default();
@@ -138,23 +149,26 @@ impl PathPlanner {
             };
             let hops = usable_hops(&route.hops, *address, &by_interface);
             let is_connected = route.hops.iter().any(|hop| hop.gateway.is_none());
-            let destination = if is_connected { IpNet::from(*address) } else { route.destination };
+            let reported = path_mtus.get(address).copied();
+            let has_own_route = is_connected || reported.is_some();
+            let destination = if has_own_route { IpNet::from(*address) } else { route.destination };
+            let mtu_bytes = [reported, route.mtu_bytes].into_iter().flatten().min();
             if hops.is_empty() {
                 planned.unreached.push(*address);
             } else if wanted.len() >= max_routes && !wanted.contains_key(&destination) {
                 planned.overflow.push(*address);
             } else {
-                wanted.insert(destination, (hops, route.destination));
+                wanted.insert(destination, WantedRoute { hops, mtu_bytes, kernel_route: route.destination });
             }
         }
         self.assign_ids(&wanted);
-        for (destination, (hops, kernel_route)) in &wanted {
+        for (destination, WantedRoute { hops, mtu_bytes, kernel_route }) in &wanted {
             let Some((first, count)) = self.target_of(hops) else {
                 planned.overflow.push(destination.addr());
                 continue;
             };
             let source = describe_route(kernel_route, hops, &by_interface);
-            planned.routes.insert(*destination, PlannedRoute { first, count, source });
+            planned.routes.insert(*destination, PlannedRoute { first, count, mtu_bytes: *mtu_bytes, source });
         }
         planned
     }
@@ -196,7 +210,7 @@ impl PathPlanner {
 
     /// Gives ids to next hops and groups, and frees those that are not wanted any more.
     fn assign_ids(&mut self, wanted: &WantedRoutes) {
-        let keys: BTreeSet<HopKey> = wanted.values().flat_map(|(hops, _)| hops.iter().map(|(key, _)| *key)).collect();
+        let keys: BTreeSet<HopKey> = wanted.values().flat_map(|route| route.hops.iter().map(|(key, _)| *key)).collect();
         self.hop_ids.retain(|key, _| keys.contains(key));
         let taken: BTreeSet<u32> = self.hop_ids.values().copied().collect();
         let mut free = (0..MAX_HOPS).filter(|id| !taken.contains(id));
@@ -209,12 +223,12 @@ impl PathPlanner {
         }
         let former = std::mem::take(&mut self.groups);
         let groups: BTreeSet<&Vec<(HopKey, u32)>> =
-            wanted.values().map(|(hops, _)| hops).filter(|hops| hops.len() > 1).collect();
+            wanted.values().map(|route| &route.hops).filter(|hops| hops.len() > 1).collect();
         // A group that no route has any more gives its id and buckets to the one that follows it.
         let mut unused: BTreeMap<&Vec<(HopKey, u32)>, &Group> =
             former.iter().filter(|(members, _)| !groups.contains(members)).collect();
         let mut fresh = Vec::new();
-        for (destination, (hops, _)) in wanted.iter().filter(|(_, (hops, _))| hops.len() > 1) {
+        for (destination, WantedRoute { hops, .. }) in wanted.iter().filter(|(_, route)| route.hops.len() > 1) {
             if self.groups.contains_key(hops) || fresh.iter().any(|(members, _)| *members == hops) {
                 continue;
             }
@@ -234,7 +248,7 @@ impl PathPlanner {
         for ((hops, buckets), index) in fresh.into_iter().zip(free) {
             self.groups.insert(hops.clone(), Group { index, buckets });
         }
-        self.members = wanted.iter().map(|(destination, (hops, _))| (*destination, hops.clone())).collect();
+        self.members = wanted.iter().map(|(destination, route)| (*destination, route.hops.clone())).collect();
     }
 
     /// Returns the first next hop and the number of next hops of a route. `None` if there are too

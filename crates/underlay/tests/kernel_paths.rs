@@ -16,7 +16,13 @@ fn hop(interface: u32, gateway: Option<&str>, weight: u32) -> RouteHop {
 }
 
 fn route(destination: &str, metric: u32, action: RouteAction) -> KernelMessage {
-    KernelMessage::Route(Route { table: 254, destination: destination.parse().unwrap(), metric, action })
+    KernelMessage::Route(Route {
+        table: 254,
+        destination: destination.parse().unwrap(),
+        metric,
+        mtu_bytes: None,
+        action,
+    })
 }
 
 fn uplinks(count: u32) -> Vec<KernelUplink> {
@@ -69,7 +75,7 @@ fn the_longest_prefix_with_the_smallest_metric_counts_and_only_needed_routes_are
     assert!(!kernel.replace_routes(254, dump.into_iter()), "nothing has changed");
     let mut planner = PathPlanner::default();
     let addresses = ["10.1.1.1", "10.9.1.1", "10.3.0.5", "10.7.0.5", "172.16.3.4", "2001:db8::1"].map(ip);
-    let planned = planner.update_routes(&kernel, &uplinks(2), &addresses, 100);
+    let planned = planner.update_routes(&kernel, &uplinks(2), (&addresses, &BTreeMap::new()), 100);
     let sources: BTreeMap<String, &str> =
         planned.routes.iter().map(|(to, route)| (to.to_string(), &*route.source)).collect();
     let expected = [
@@ -80,7 +86,7 @@ fn the_longest_prefix_with_the_smallest_metric_counts_and_only_needed_routes_are
     assert_eq!(sources, expected.map(|(to, source)| (to.to_owned(), source)).into());
     assert_eq!(planned.unreached, ["10.9.1.1", "10.7.0.5", "2001:db8::1"].map(ip));
     // A limit is reported, not exceeded.
-    let few = PathPlanner::default().update_routes(&kernel, &uplinks(2), &addresses, 2);
+    let few = PathPlanner::default().update_routes(&kernel, &uplinks(2), (&addresses, &BTreeMap::new()), 2);
     assert_eq!((few.routes.len(), few.overflow), (2, vec![ip("172.16.3.4")]));
 }
 
@@ -92,7 +98,7 @@ fn a_next_hop_is_used_while_its_link_is_up_and_its_neighbour_known() {
         [route("10.0.0.0/8", 0, RouteAction::Forward(vec![hop(11, Some("10.1.0.2"), 1)]))].into_iter(),
     );
     let (mut planner, mut links) = (PathPlanner::default(), uplinks(1));
-    let planned = planner.update_routes(&kernel, &links, &[ip("10.1.1.1")], 10);
+    let planned = planner.update_routes(&kernel, &links, (&[ip("10.1.1.1")], &BTreeMap::new()), 10);
     assert_eq!(planned.routes[&"10.0.0.0/8".parse().unwrap()].first, FIRST_KERNEL_HOP);
     let now = |kernel: &KernelTables, links: &[KernelUplink]| {
         actions(&planner, kernel, links, &planned, "10.0.0.0/8")[0].clone()
@@ -151,7 +157,7 @@ fn a_thousand_flaps_move_only_the_flows_of_what_flaps() {
         }
         let hops = members.iter().map(|at| hop(11 + *at as u32, Some(gateways[*at]), 1)).collect();
         kernel.replace_routes(254, [route("10.0.0.0/8", 0, RouteAction::Forward(hops))].into_iter());
-        let planned = planner.update_routes(&kernel, &links, &[ip("10.1.1.1")], 10);
+        let planned = planner.update_routes(&kernel, &links, (&[ip("10.1.1.1")], &BTreeMap::new()), 10);
         let serving = |action: HopAction| match action {
             HopAction::Forward { port, .. } => Some(port),
             _ => None,

@@ -27,12 +27,12 @@ mod settings;
 mod thread;
 
 pub use counters::HostCounts;
+pub(crate) use kind::PuntKind;
 pub use settings::HostError;
 pub(crate) use settings::{HostSetting, WantedInterface};
 
 use io::tap::Tap;
 use io::{HiddenPackets, KernelFilter, KernelFilterError, KernelInterface, Runner, RunnerWaker};
-use kind::PuntKind;
 use link::{HostEnd, HostLink};
 use packet::{CpuReason, Packet, PortId, ReasonTable};
 use parking_lot::Mutex;

@@ -92,6 +92,8 @@ metrics! {
     underlay_next_hops(state) Gauge(underlay::next_hops): "Next hops of these routes; `usable`, `unresolved` (no MAC address) or `down` (the link is down)"
     underlay_unreached() Gauge(underlay::unreached): "Servers and remotes to which no route of the kernel by an uplink leads"
     underlay_overflow() Gauge(underlay::overflow): "Servers and remotes whose routes are more than `max_routes` or the tables take"
+    path_mtus() Gauge(underlay::path_mtus): "Servers and remotes whose path carries less than the port, as routers have reported"
+    path_mtu_reports(result) Counter(underlay::path_mtu_reports): "ICMP errors about the length of packets to servers and remotes; `accepted`; `clamped`: less than `min_path_mtu`, which counts instead; `lost`: too many at once; the others were not believed, by the first check that failed"
     underlay_resyncs(reason) Counter(underlay::resyncs): "Times that all routes and neighbours of the kernel were read again; `overrun`: messages were lost; `comparison`: a dump differed from the messages; `error`: netlink failed"
 
     table_packets(table, result) Packets(tables::applied): "Packets looked up in a table; `hit` or `miss`"

@@ -33,3 +33,13 @@ pub(super) fn resyncs(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
     });
     counts.into_iter().flatten().map(|(reason, count)| (vec![reason.name().to_owned()], count as f64)).collect()
 }
+
+pub(super) fn path_mtus(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
+    one(seen.node.path_mtus().len() as f64)
+}
+
+pub(super) fn path_mtu_reports(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
+    let lost = [("lost", seen.node.plane.path_reports().lost())].into_iter().filter(|(_, count)| *count > 0);
+    let counts = seen.node.path_mtu_reports().into_iter().chain(lost);
+    counts.map(|(result, count)| (vec![result.to_owned()], count as f64)).collect()
+}

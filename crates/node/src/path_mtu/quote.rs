@@ -37,8 +37,9 @@ pub enum QuoteError {
     NotTooBig,
     /// The quoted packet is not from an own tunnel address to a server or remote.
     NotOurs,
-    /// It is no tunnel packet as the gateway sends it: identification 0, DF, TTL up to 64, UDP to
-    /// port 4789 without a checksum.
+    /// It is no tunnel packet as the gateway sends it: DF, TTL up to 64, UDP to port 4789 without a
+    /// checksum. Its identification can be any, because the kernel numbers the segments of a
+    /// super-frame.
     NotTunnel,
     /// Its length contradicts itself, the claimed MTU or the port's.
     Length,
@@ -187,10 +188,10 @@ impl QuotedPacket {
             destination: address(destination)?,
             header,
             length: usize::from(be16(quote, if v4 { 2 } else { 4 })?) + if v4 { 0 } else { 40 },
-            // Over IPv4: identification 0, DF alone, no fragment.
+            // Over IPv4: DF alone, no fragment.
             is_tunnel: is_vxlan
                 && match v4 {
-                    true => be32(quote, 4)? == 0x4000 && quote[8] <= 64 && quote[9] == 17,
+                    true => be16(quote, 6)? == 0x4000 && quote[8] <= 64 && quote[9] == 17,
                     false => quote[7] <= 64 && quote[6] == 17,
                 },
             flow_label: if v4 { None } else { Some(be32(quote, 0)? & 0xf_ffff) },

@@ -147,7 +147,7 @@ impl Node {
         let kept = self.region.installed.read().as_ref().map(|installed| installed.numbers.clone());
         let api = GatewayApi::new(state.pipeline())?;
         let mut numbers = kept.unwrap_or_else(|| self.stored_region_numbers());
-        numbers.ports = self.region.ports.lock().clone();
+        (numbers.ports, numbers.path_mtus) = (self.region.ports.lock().clone(), self.path_mtus());
         let fresh = numbers.assign(&document.region);
         let changes = region::changes(state, &document.region, &api, &numbers, &fresh)
             .map_err(|error| P4RuntimeError::invalid(error.to_string()))?;

@@ -1,6 +1,7 @@
 //! [`RegionKeeper`]: the region in force.
 
 use super::RegionStatus;
+use super::path_mtus::PathMtuState;
 use crate::device::pack_batch;
 use crate::underlay::KernelPaths;
 use entries::{ControlState, StoredEntry};
@@ -85,9 +86,9 @@ impl InstalledRegion {
     /// Reverts an edit.
     pub fn revert_edit(&mut self, back: Edit, numbers: IdAssignments) {
         self.document.apply(back);
-        // The states of ports are not a part of the edit.
-        let ports = std::mem::take(&mut self.numbers.ports);
-        self.numbers = IdAssignments { ports, ..numbers };
+        // The states of ports and paths are not a part of the edit.
+        let (ports, path_mtus) = (std::mem::take(&mut self.numbers.ports), std::mem::take(&mut self.numbers.path_mtus));
+        self.numbers = IdAssignments { ports, path_mtus, ..numbers };
         self.known.get_mut().clear();
     }
 }
@@ -107,7 +108,9 @@ pub(crate) struct RegionKeeper {
     pub(super) status: Mutex<RegionStatus>,
     /// States of the ports, as the agent last reported them.
     pub(super) ports: Mutex<PortStates>,
-    /// Locked while next hops are brought in accordance with the ports.
+    /// What routers have reported about paths.
+    pub(super) path_mtus: PathMtuState,
+    /// Locked while next hops and routes are brought in accordance with the ports.
     pub(super) reconciling: Mutex<()>,
     /// Explanations of the entries that were made of the kernel's routes.
     pub(super) kernel_sources: Mutex<KernelSources>,

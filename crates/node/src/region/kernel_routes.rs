@@ -63,6 +63,7 @@ impl Node {
         let mut paths = self.region.kernel_paths.lock();
         let Some(paths) = paths.as_mut().filter(|paths| paths.is_ready) else { return };
         let ports = self.region.ports.lock().clone();
+        paths.set_path_mtus(&self.path_mtus());
         let (routes, hops) = paths.plan(|port| (ports.link_use(port), ports.mtu_bytes(port)));
         let are_same = routes.as_ref().is_none_or(|routes| *routes == paths.routes) && hops == paths.hops;
         if are_same && !paths.is_in_doubt {

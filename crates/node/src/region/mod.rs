@@ -11,12 +11,14 @@ mod apply;
 mod host_sides;
 mod keeper;
 mod kernel_routes;
+mod path_mtus;
 mod paths;
 mod program;
 mod uplinks;
 
 pub use keeper::RegionError;
 pub(crate) use keeper::RegionKeeper;
+pub(crate) use path_mtus::RegionTunnels;
 pub use program::gateway;
 pub use uplinks::{OpenPort, OpenPorts};
 

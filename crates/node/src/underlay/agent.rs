@@ -75,12 +75,15 @@ impl ReadyAgent {
     /// A thread cannot be created.
     pub fn start(self, node: &Arc<Node>) -> std::io::Result<()> {
         let ReadyAgent { agent, orders, failures, opener } = self;
-        let [watcher, follower, owner] = [(); 3].map(|()| Arc::downgrade(node));
+        let [watcher, follower, owner, learner] = [(); 4].map(|()| Arc::downgrade(node));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(work).map(drop)
         };
         spawn("port-opener", Box::new(move || run_opener(&owner, &orders, &failures, &opener)))?;
         spawn("kernel-routes", Box::new(move || super::kernel_agent::run(&follower)))?;
+        if let Some(reports) = node.plane.path_reports().take_receiver() {
+            spawn("path-mtu", Box::new(move || crate::path_mtu::run(&learner, &reports)))?;
+        }
         spawn("underlay", Box::new(move || agent.run(&watcher)))
     }
 }

@@ -1,5 +1,6 @@
 //! [`KernelPaths`]: the kernel's tables, and the entries that are made of them.
 
+use region::PathMtus;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use underlay::{HopAction, HopKey, KernelTables, KernelUplink, LinkUse, PathPlanner, PlannedHops, PlannedRoutes};
@@ -48,6 +49,8 @@ pub(crate) struct KernelPaths {
     pub tables: KernelTables,
     /// The routes differ from those that were planned.
     pub have_routes_changed: bool,
+    /// MTUs of paths that routers have reported.
+    path_mtus: PathMtus,
     pub resyncs: BTreeMap<ResyncReason, u64>,
     /// Indices of the uplinks' interfaces; `None`: it does not exist.
     interfaces: Vec<Option<u32>>,
@@ -70,6 +73,7 @@ impl KernelPaths {
             setting,
             tables: KernelTables::default(),
             have_routes_changed: true,
+            path_mtus: PathMtus::new(),
             resyncs: BTreeMap::new(),
             planner: PathPlanner::default(),
             routes: PlannedRoutes::default(),
@@ -88,6 +92,12 @@ impl KernelPaths {
         let index_of = |uplink: &KernelUplink| known.get(&*uplink.interface_name).copied();
         self.interfaces = setting.uplinks.iter().map(index_of).collect();
         (self.setting, self.have_routes_changed) = (setting, true);
+    }
+
+    /// Follows other reports about the MTUs of paths.
+    pub fn set_path_mtus(&mut self, path_mtus: &PathMtus) {
+        self.have_routes_changed |= self.path_mtus != *path_mtus;
+        self.path_mtus.clone_from(path_mtus);
     }
 
     /// Looks up the interfaces of the uplinks. Returns whether one has another index.
@@ -115,7 +125,7 @@ impl KernelPaths {
         let uplinks = self.uplinks(link_of);
         let routes = (self.have_routes_changed || self.is_in_doubt).then(|| {
             let KernelUnderlay { addresses, max_routes, .. } = &self.setting;
-            self.planner.update_routes(&self.tables, &uplinks, addresses, *max_routes)
+            self.planner.update_routes(&self.tables, &uplinks, (addresses, &self.path_mtus), *max_routes)
         });
         (routes, self.planner.plan_hops(&self.tables, &uplinks))
     }

@@ -55,7 +55,7 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
         all.extend(uplink.mtu.iter().map(|mtu| (mtu.digits, u32::from(mtu.value))));
     }
     let gateway = &file.gateway;
-    all.extend(gateway.table.iter().chain(&gateway.max_routes).map(of));
+    all.extend(gateway.table.iter().chain(&gateway.max_routes).chain(&gateway.min_path_mtu).map(of));
     all.extend(file.gateway.punt_rates.iter().flat_map(|rates| rates.written()).map(|(_, rate)| of(rate)));
     if let Some(limits) = &file.gateway.icmp_limits {
         let rates = [&limits.too_big, &limits.other, &limits.reply];

@@ -14,6 +14,10 @@ const MAX_PORT: u32 = 0xffff;
 /// Maximum of `max_routes`: the tables have space for static routes beside those of the kernel.
 const MAX_KERNEL_ROUTES: u32 = 60_000;
 
+/// Values of `min_path_mtu`: from the least length of IPv4 that each host accepts (RFC 791) to that from
+/// which no report lowers anything.
+const PATH_MTUS: std::ops::RangeInclusive<u32> = 576..=65_515;
+
 /// Minimum MTU in bytes: the minimum of IPv6 (RFC 8200 section 5) and the overhead of VXLAN over
 /// IPv6.
 const MIN_MTU: u16 = 1280 + 70;
@@ -73,6 +77,10 @@ fn check_gateway(report: &mut ProblemCollector, file: &RegionFile) {
         if let Some(number) = number.filter(|number| !(1..=most).contains(&number.value)) {
             report.add(number.at, format!("`{key}: {}` is out of range", number.value), format!("use 1 to {most}"));
         }
+    }
+    if let Some(mtu) = gateway.min_path_mtu.filter(|mtu| !PATH_MTUS.contains(&mtu.value)) {
+        let help = format!("use {} to {}", PATH_MTUS.start(), PATH_MTUS.end());
+        report.add(mtu.at, format!("`min_path_mtu: {}` is out of range", mtu.value), help);
     }
     if gateway.vteps.is_empty() {
         report.add(gateway.mac.at, "the gateway has no tunnel address", "add one to `vteps`");

@@ -70,7 +70,7 @@ pub struct GatewayApi {
     /// answers.
     pub(super) vm_nc: FamilyPair<3>,
     pub(super) remote: GatewayTable<2>,
-    pub(super) underlay_route: FamilyPair<2>,
+    pub(super) underlay_route: FamilyPair<4>,
     /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down.
     pub(super) next_hop: GatewayTable<3>,
     pub(super) router: GatewayTable<1>,
@@ -99,6 +99,8 @@ impl GatewayApi {
             ("blackhole", 0),
             ("no_route", 0),
         ];
+        let underlay_routes =
+            &[("via_next_hop", 1), ("via_group", 2), ("via_limited_next_hop", 2), ("via_limited_group", 3)];
         let tunnels = &[("from_server", 0), ("from_remote", 0)];
         let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0), ("reject", 0), ("reject_transit", 0)];
         Ok(GatewayApi {
@@ -118,7 +120,7 @@ impl GatewayApi {
                 &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0)],
             )?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
-            underlay_route: find.pair("underlay.underlay_route_v", 1, &[("via_next_hop", 1), ("via_group", 2)])?,
+            underlay_route: find.pair("underlay.underlay_route_v", 1, underlay_routes)?,
             next_hop: find.table("underlay.next_hop", 1, &[("forward", 4), ("resolve", 1), ("path_down", 0)])?,
             router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
             identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,

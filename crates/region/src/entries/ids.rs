@@ -4,6 +4,7 @@ use super::PortStates;
 use crate::check::{FlatRoute, MAX_TRANSIT_PATHS, MAX_VPCS, ResolvedRegion};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// Ids by name. A gateway keeps them for all versions of its region file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -24,7 +25,14 @@ pub struct IdAssignments {
     /// process observes it anew.
     #[serde(skip)]
     pub ports: PortStates,
+    /// Longest IP packets that the paths to servers and remotes carry, in bytes, where a router has
+    /// reported less than the MTU of the port. They are not stored, because they age.
+    #[serde(skip)]
+    pub path_mtus: PathMtus,
 }
+
+/// Path MTUs in bytes by destination.
+pub type PathMtus = BTreeMap<IpAddr, u16>;
 
 /// A path of packets through other VPCs, by their names. The lists of these VPCs decide besides the
 /// list of the source VPC.

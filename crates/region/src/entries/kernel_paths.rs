@@ -4,7 +4,7 @@
 //! kernel's if its next hop has an id from [`FIRST_KERNEL_HOP`] on; no entry of the file has one.
 
 use super::gateway_tables::{GatewayApi, exact, family, lpm};
-use super::underlay::{FORWARD, PATH_DOWN, RESOLVE};
+use super::underlay::{FORWARD, LIMITED, PATH_DOWN, RESOLVE, VIA_GROUP, VIA_NEXT_HOP};
 use entries::{ActionSpec, ControlState, EntryError, PackedEntry, StateUpdate, StoredEntry, UpdateKind, WriteBatch};
 use ir::{KeyMatch, TableId};
 use num_bigint::BigUint;
@@ -48,10 +48,14 @@ pub fn kernel_changes(
         add(api.next_hop.entry(vec![exact(*id)], action, arguments), source)?;
     }
     for (destination, route) in routes.iter().flat_map(|routes| &routes.routes) {
-        let (action, arguments) = match route.count {
-            1 => (0, vec![BigUint::from(route.first)]),
-            count => (1, vec![BigUint::from(route.first), BigUint::from(count - 1)]),
+        let (mut action, mut arguments) = match route.count {
+            1 => (VIA_NEXT_HOP, vec![BigUint::from(route.first)]),
+            count => (VIA_GROUP, vec![BigUint::from(route.first), BigUint::from(count - 1)]),
         };
+        if let Some(mtu) = route.mtu_bytes {
+            action += LIMITED;
+            arguments.push(BigUint::from(mtu));
+        }
         let table = &api.underlay_route[family(destination.addr())];
         add(table.entry(vec![lpm(*destination)], action, arguments), &route.source)?;
     }

@@ -19,7 +19,7 @@ mod underlay;
 pub use changes::{Changes, changes};
 pub use diff::diff;
 pub use gateway_tables::{GatewayApi, NotAGateway};
-pub use ids::{IdAssignments, TransitPath};
+pub use ids::{IdAssignments, PathMtus, TransitPath};
 pub use kernel_paths::{KernelSources, kernel_changes};
 pub use ports::PortStates;
 pub use sources::{EntryKey, source_of};
@@ -31,6 +31,7 @@ use entries::{ActionSpec, TableEntry};
 use ir::Pipeline;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::IpAddr;
 
 /// All entries and settings of a gateway that serves a region.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -74,19 +75,17 @@ pub enum RegionPart {
     Underlay,
     /// The next hops of uplinks and groups, which depend on the state of ports.
     NextHops,
+    /// The routes to servers and remotes with these addresses, which depend on the path's MTU.
+    RoutesTo(BTreeSet<IpAddr>),
     /// VPCs by index, with their machines, and the lists of transit paths through one of them.
     Vpcs(BTreeSet<usize>),
 }
 
 impl RegionPart {
-    fn has_underlay(&self) -> bool {
-        matches!(self, RegionPart::Whole | RegionPart::Underlay)
-    }
-
     fn has_vpc(&self, vpc: usize) -> bool {
         match self {
             RegionPart::Whole => true,
-            RegionPart::Underlay | RegionPart::NextHops => false,
+            RegionPart::Underlay | RegionPart::NextHops | RegionPart::RoutesTo(_) => false,
             RegionPart::Vpcs(vpcs) => vpcs.contains(&vpc),
         }
     }
@@ -120,18 +119,15 @@ pub fn visit(
     visitor: &mut EntryVisitor<'_>,
 ) {
     let mut maker = EntryBuilder { region, api, numbers, part, visitor };
-    if part.has_underlay() {
-        maker.add_underlay();
-    }
-    if *part == RegionPart::NextHops {
-        maker.add_next_hops();
-    } else if *part != RegionPart::Underlay {
-        maker.add_tenants();
-        maker.add_subnet_gateways();
-        maker.add_acl();
-        maker.add_acl_transit();
-        maker.add_strict_sources();
-        maker.add_machines();
+    match part {
+        RegionPart::Underlay => maker.add_underlay(),
+        RegionPart::NextHops => maker.add_next_hops(),
+        RegionPart::RoutesTo(addresses) => maker.add_underlay_routes(|address| addresses.contains(&address)),
+        RegionPart::Vpcs(_) => maker.add_vpcs(),
+        RegionPart::Whole => {
+            maker.add_underlay();
+            maker.add_vpcs();
+        }
     }
 }
 
@@ -145,6 +141,16 @@ struct EntryBuilder<'a> {
 }
 
 impl EntryBuilder<'_> {
+    /// Adds the entries of tenants.
+    fn add_vpcs(&mut self) {
+        self.add_tenants();
+        self.add_subnet_gateways();
+        self.add_acl();
+        self.add_acl_transit();
+        self.add_strict_sources();
+        self.add_machines();
+    }
+
     /// Passes an entry to the visitor. `what` and `at` describe its origin.
     fn add_entry(&mut self, entry: TableEntry, at: SourcePos, what: fmt::Arguments<'_>) {
         (self.visitor)(entry, EntrySource { at, what });

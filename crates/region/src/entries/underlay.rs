@@ -27,6 +27,12 @@ pub(super) const FORWARD: usize = 0;
 pub(super) const RESOLVE: usize = 1;
 pub(super) const PATH_DOWN: usize = 2;
 
+/// Indices of the actions of an underlay route.
+pub(super) const VIA_NEXT_HOP: usize = 0;
+pub(super) const VIA_GROUP: usize = 1;
+/// Distance from one of them to the action for a path with an MTU of its own.
+pub(super) const LIMITED: usize = 2;
+
 /// Index of the action of a tunnel that ends at a server.
 const SERVER: usize = 0;
 /// Index of the action of a tunnel that ends at a remote.
@@ -67,15 +73,14 @@ impl EntryBuilder<'_> {
         self.add_identity();
         self.add_own_macs();
         self.add_next_hops();
+        self.add_underlay_routes(|_| true);
         let region = self.region;
-        for (server, uplinks) in region.file.servers.iter().zip(&region.server_uplinks) {
+        for server in &region.file.servers {
             let what = format!("server {}", server.name.value);
-            self.add_underlay_route(server.address.value, uplinks, server.name.at, &what);
             self.add_tunnel(server.address.value, SERVER, server.name.at, &what);
         }
-        for (remote, uplinks) in region.file.remotes.iter().zip(&region.remote_uplinks) {
+        for remote in &region.file.remotes {
             let what = format!("remote {}", remote.name.value);
-            self.add_underlay_route(remote.address.value, uplinks, remote.name.at, &what);
             self.add_tunnel(remote.address.value, REMOTE, remote.name.at, &what);
             self.add_sources(&remote.sources, REMOTE, &what);
             let ip = remote.address.value;
@@ -83,6 +88,23 @@ impl EntryBuilder<'_> {
             let id = self.numbers.remotes[&*remote.name.value];
             let entry = self.api.remote.entry(vec![exact(id)], family(ip), args);
             self.add_entry(entry, remote.name.at, format_args!("{what}"));
+        }
+    }
+
+    /// Adds the routes to servers and remotes whose addresses are wanted.
+    pub(super) fn add_underlay_routes(&mut self, is_wanted: impl Fn(IpAddr) -> bool) {
+        let region = self.region;
+        for (server, uplinks) in region.file.servers.iter().zip(&region.server_uplinks) {
+            if is_wanted(server.address.value) {
+                let what = format!("server {}", server.name.value);
+                self.add_underlay_route(server.address.value, uplinks, server.name.at, &what);
+            }
+        }
+        for (remote, uplinks) in region.file.remotes.iter().zip(&region.remote_uplinks) {
+            if is_wanted(remote.address.value) {
+                let what = format!("remote {}", remote.name.value);
+                self.add_underlay_route(remote.address.value, uplinks, remote.name.at, &what);
+            }
         }
     }
 
@@ -187,13 +209,17 @@ impl EntryBuilder<'_> {
 
     fn add_underlay_route(&mut self, ip: IpAddr, uplinks: &[usize], at: SourcePos, what: &str) {
         let names = uplink_names(self.region, uplinks);
-        let (action, args) = match (&*names, self.numbers.groups.get(&names)) {
+        let (mut action, mut args) = match (&*names, self.numbers.groups.get(&names)) {
             (_, Some(group)) => {
-                (1, vec![BigUint::from(first_next_hop(*group)), BigUint::from(group_size(names.len()) - 1)])
+                (VIA_GROUP, vec![BigUint::from(first_next_hop(*group)), BigUint::from(group_size(names.len()) - 1)])
             }
-            ([name, ..], None) => (0, vec![BigUint::from(self.numbers.next_hops[name])]),
+            ([name, ..], None) => (VIA_NEXT_HOP, vec![BigUint::from(self.numbers.next_hops[name])]),
             ([], None) => return,
         };
+        if let Some(mtu) = self.numbers.path_mtus.get(&ip) {
+            action += LIMITED;
+            args.push(BigUint::from(*mtu));
+        }
         let prefix_len = if ip.is_ipv4() { 32 } else { 128 };
         let key = KeyMatch::Lpm { value: number(ip), prefix_len };
         let entry = self.api.underlay_route[family(ip)].entry(vec![key], action, args);

@@ -84,6 +84,12 @@ impl Bench {
         &self.names[index]
     }
 
+    /// Removes this namespace too when the test ends. Returns its index.
+    pub fn adopt(&mut self, name: String) -> usize {
+        self.names.push(name);
+        self.names.len() - 1
+    }
+
     /// Runs `ip` in a namespace.
     pub fn ip(&self, index: usize, arguments: &str) {
         assert!(sh(&format!("ip -n {} {arguments}", self.names[index])), "ip {arguments}");

@@ -27,10 +27,10 @@ vms:
 ";
 
 /// The gateway's side of the route to s2 over both paths.
-const BOTH_PATHS: &str = "route replace 198.51.100.12/32 nexthop via 10.2.0.2 nexthop via 10.3.0.2";
+pub const BOTH_PATHS: &str = "route replace 198.51.100.12/32 nexthop via 10.2.0.2 nexthop via 10.3.0.2";
 
 /// Namespaces with addresses, and with routes in the gateway's namespace.
-fn routed() -> Option<Bench> {
+pub fn routed() -> Option<Bench> {
     let bench = Bench::new()?;
     for (port, server, far) in [(1, 1, "u"), (2, 2, "u"), (3, 2, "w")] {
         bench.connect(port, server, far);
@@ -55,6 +55,11 @@ impl Running {
         bench.start(region, 3);
         let (from, u, w) = (bench.open(1, "u"), bench.open(2, "u"), bench.open(2, "w"));
         Running { bench, from, u, w }
+    }
+
+    /// Returns the gateway, and the interfaces of s1 and of s2.
+    pub fn into_parts(self) -> (Bench, [RawPort; 3]) {
+        (self.bench, [self.from, self.u, self.w])
     }
 
     /// Returns how many of the flows arrive at each interface of s2.

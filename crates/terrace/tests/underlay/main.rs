@@ -5,3 +5,4 @@ mod bench;
 mod frr;
 mod kernel;
 mod links;
+mod path_mtu;
