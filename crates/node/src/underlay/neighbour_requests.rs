@@ -13,11 +13,18 @@ const UNRESOLVED_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which a resolved one is probed, if the kernel does not do that by itself.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The last request for a neighbour.
+struct Request {
+    at: Instant,
+    /// The neighbour has been found since. If it is lost, it is asked for at once.
+    is_answered: bool,
+}
+
 /// Asks the kernel for neighbours. The kernel itself neither asks for a next hop that only the
 /// gateway uses nor notices that it has gone.
 #[derive(Default)]
 pub(super) struct NeighbourRequests {
-    asked: HashMap<HopKey, Instant>,
+    asked: HashMap<HopKey, Request>,
     /// The kernel knows no managed neighbours (before Linux 5.16).
     lacks_managed: bool,
     has_reported_permission: bool,
@@ -30,20 +37,23 @@ impl NeighbourRequests {
             let wanted = paths.wanted_neighbours();
             self.asked.retain(|key, _| wanted.iter().any(|(wanted, _)| wanted == key));
             let is_due = |(key, is_resolved): &(HopKey, bool)| {
-                let interval = match (self.asked.get(key), is_resolved) {
-                    (None, _) => return true,
-                    (Some(_), true) if !self.lacks_managed => return false,
-                    (Some(_), true) => PROBE_INTERVAL,
-                    (Some(_), false) => UNRESOLVED_INTERVAL,
+                let Some(request) = self.asked.get_mut(key) else { return true };
+                let is_lost = !is_resolved && request.is_answered;
+                request.is_answered |= is_resolved;
+                let interval = match is_resolved {
+                    _ if is_lost => return true,
+                    true if !self.lacks_managed => return false,
+                    true => PROBE_INTERVAL,
+                    false => UNRESOLVED_INTERVAL,
                 };
-                self.asked.get(key).is_none_or(|asked| asked.elapsed() >= interval)
+                request.at.elapsed() >= interval
             };
             wanted.into_iter().filter(is_due).map(|(key, _)| key).collect::<Vec<_>>()
         }) else {
             return;
         };
         for (interface, address) in due {
-            self.asked.insert((interface, address), Instant::now());
+            self.asked.insert((interface, address), Request { at: Instant::now(), is_answered: false });
             let mut outcome = requests.resolve(interface, address, !self.lacks_managed);
             if !self.lacks_managed && matches!(errno(&outcome), Some(Errno::INVAL | Errno::OPNOTSUPP)) {
                 self.lacks_managed = true;

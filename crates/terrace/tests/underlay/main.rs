@@ -2,6 +2,7 @@
 //! network namespaces. Needs root; otherwise each test reports that it was skipped.
 
 mod bench;
+mod flaps;
 mod frr;
 mod kernel;
 mod links;
