@@ -79,6 +79,7 @@ pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut BatchO
             out.emit(PacketVerdict { packet: input, origin, verdict });
             continue;
         }
+        // The packet that holds the output, or an error if the output is too long.
         let written = if is_input_used {
             match out.add_generated() {
                 Some((reference, slot)) => {

@@ -112,8 +112,8 @@ impl<O: Overseer> ExecContext<'_, O> {
         let hit = slot.and_then(|slot| self.memory.tables[site.table].slots[slot as usize].entry.clone());
         let hit = hit.map(|entry| {
             let table_entry = entry.to_table_entry(pipeline, id);
-            let format_key = |((_, key), table_entry): ((_, &ir::MatchKey), &ir::KeyMatch)| {
-                format!("{}={}", key.name, ValueFormat::from(key).format_match(table_entry))
+            let format_key = |((_, key), match_field): ((_, &ir::MatchKey), &ir::KeyMatch)| {
+                format!("{}={}", key.name, ValueFormat::from(key).format_match(match_field))
             };
             let keys: Vec<String> = table.match_keys().zip(&table_entry.keys).map(format_key).collect();
             EntryHit {

@@ -154,6 +154,7 @@ impl<R: Read> CaptureReader<R> {
                 header.len()
             )));
         }
+        // The header: time, number of stored bytes, length of the original packet.
         let [seconds, fraction, stored, original] = [0, 4, 8, 12].map(|offset| self.read_u32(&header, offset));
         let fraction_limit = if self.nanoseconds { 1_000_000_000 } else { 1_000_000 };
         if fraction >= fraction_limit {

@@ -168,7 +168,8 @@ fn accept_super_frame(
     }
     if is_merged_tunnel {
         split.clear();
-        cut_packet(packet, &cut, segment_payload, false, split);
+        let leave_open = false;
+        cut_packet(packet, &cut, segment_payload, leave_open, split);
         return Ok(AcceptedPacket::Split);
     }
     let transport_len = packet.len() - cut.inner.transport;
@@ -212,6 +213,7 @@ pub(crate) fn vnet_header(packet: &Packet, headers: Option<&Headers>) -> [u8; VN
 
 /// Inserts a VLAN tag after the MAC addresses. The error is the reason of a drop.
 fn restore_vlan(packet: &mut Packet, tag: VlanTag) -> Result<(), PortReason> {
+    // Less than the two MAC addresses.
     if packet.len() < 12 {
         return Err(PortReason::RxError);
     }

@@ -139,6 +139,7 @@ impl RegisterLayout {
         if fields.last().is_some_and(|f| f.reg.first_word + f.reg.words != first_word + word_range.1) {
             return Err(inconsistent("its fields are shared with another header"));
         }
+        // The other members of its union become invalid when this header becomes valid.
         let members = header.union.and_then(|union| pipeline.unions.get(union)).map(|union| union.members.as_slice());
         let union_members =
             members.unwrap_or_default().iter().filter(|member| **member != id).map(|member| member.0).collect();

@@ -25,6 +25,8 @@ const MAX_SLOTS: u64 = 1 << 23;
 ///
 /// Errors: the pipeline is inconsistent or larger than a limit of the engine.
 pub fn decode(pipeline: &Pipeline, form: CodeGranularity) -> Result<DecodedProgram, LoadError> {
+    // An upper bound, before anything is allocated: one word for a remainder, one for a varbit's
+    // length.
     let word_count: u64 = pipeline.vars.values().map(|v| u64::from(v.ty.width() / 64 + 2)).sum();
     if word_count > MAX_SLOTS {
         return Err(LoadError::TooLarge { slots: word_count, most: MAX_SLOTS });

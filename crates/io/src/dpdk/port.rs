@@ -218,6 +218,7 @@ fn accept_received(
     if len > max_frame {
         return Err(if mbuf.segments() > 1 { PortReason::RxSegments } else { PortReason::RxOversize });
     }
+    // A copy, because the mbuf is consumed before the tags are restored.
     let tags: [u16; 2] = match *mbuf.tags() {
         [] => return place_packet(mbuf, slot, counters),
         [tag] => [tag, 0],
@@ -259,6 +260,7 @@ fn place_packet(mut mbuf: RxMbuf, slot: &mut Packet, counters: &mut PortCounters
 /// tag (IEEE 802.1ad).
 fn restore_tags(packet: &mut Packet, tags: &[u16]) -> Result<(), PortReason> {
     let added_len = 4 * tags.len();
+    // Less than the two MAC addresses.
     if packet.len() < 12 {
         return Err(PortReason::RxError);
     }

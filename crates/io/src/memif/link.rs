@@ -43,12 +43,13 @@ impl Link {
     pub fn create(log2_size: u8) -> io::Result<Link> {
         let ring_size = 1usize << log2_size;
         let region = Arc::new(Region::create(buffer_offset(log2_size, 2 * ring_size) as usize)?);
+        let is_new = true;
         let ring = |to_server: bool| -> io::Result<Ring> {
             let offset = if to_server { 0 } else { Ring::bytes(log2_size) as u32 };
             let location = RingLocation { to_server, index: 0, region: 0, offset, log2_size, private: 0 };
             let flags = rustix::event::EventfdFlags::NONBLOCK | rustix::event::EventfdFlags::CLOEXEC;
             let interrupt = rustix::event::eventfd(0, flags)?;
-            Ring::new(region.clone(), location, interrupt, true).map_err(io::Error::other)
+            Ring::new(region.clone(), location, interrupt, is_new).map_err(io::Error::other)
         };
         Ok(Link {
             role: MemifRole::Client,
@@ -79,11 +80,12 @@ impl Link {
         rings: Vec<(RingLocation, OwnedFd)>,
     ) -> Result<Link, ConnectionFault> {
         let (mut to_server, mut to_client) = (None, None);
+        let is_new = false;
         for (location, interrupt) in rings {
             let region = regions
                 .get(usize::from(location.region))
                 .ok_or_else(|| ConnectionFault::new("a ring in a region that does not exist"))?;
-            let ring = Ring::new(region.clone(), location, interrupt, false)?;
+            let ring = Ring::new(region.clone(), location, interrupt, is_new)?;
             // Further rings, which would be for further workers, are ignored.
             let slot = if location.to_server { &mut to_server } else { &mut to_client };
             slot.get_or_insert(ring);
@@ -193,20 +195,20 @@ impl Link {
         while consumed < pending && batch.remaining_capacity() > 0 {
             match self.collect_descriptors(consumed, pending) {
                 Ok(0) => break,
-                Ok(total) => {
+                Ok(packet_len) => {
                     consumed += self.descriptors.len() as u16;
-                    match self.copy_packet(total, batch) {
+                    match self.copy_packet(packet_len, batch) {
                         Ok(()) => {
                             if let Some(packet) = batch.packets_mut().last_mut() {
                                 (packet.ingress_port, packet.rx_time_ns) = (id, time);
                             }
-                            counters.received.count_packet(total);
+                            counters.received.count_packet(packet_len);
                             if self.descriptors.len() > 1 {
-                                counters.linearised.count_packet(total);
+                                counters.linearised.count_packet(packet_len);
                             }
                             added += 1;
                         }
-                        Err(reason) => counters.drops.count_drop(reason, total),
+                        Err(reason) => counters.drops.count_drop(reason, packet_len),
                     }
                 }
                 Err(fault) => {
@@ -336,6 +338,7 @@ impl Link {
             }
         }
         if *sent > before {
+            // In both rings, the client advances the head and the server the tail.
             match self.role {
                 MemifRole::Server => self.to_client.set_tail(first.wrapping_add(used)),
                 MemifRole::Client => self.to_server.set_head(first.wrapping_add(used)),

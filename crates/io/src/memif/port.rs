@@ -136,8 +136,11 @@ impl MemifPort {
     ///
     /// # Errors
     /// The descriptors do not match the description.
-    pub(crate) fn from_transfer(described: MemifPortState, descriptors: Vec<OwnedFd>) -> Result<MemifPort, PortError> {
-        let MemifPortState { name, options, listens, connected, counters } = described;
+    pub(crate) fn from_transfer(
+        transferred: MemifPortState,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<MemifPort, PortError> {
+        let MemifPortState { name, options, listens, connected, counters } = transferred;
         let invalid = |why: String| PortError::TakeOver { port: name.clone(), why };
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or_else(|| invalid("descriptors are missing".into()));
