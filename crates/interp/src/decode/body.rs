@@ -143,7 +143,7 @@ impl BodyDecoder<'_> {
     /// Emits the code of a block, then the stubs of its outgoing edges that need moves. Its label
     /// becomes the index of its first instruction.
     fn emit_block(&mut self, block: Block) -> Result<(), DecodeFault> {
-        // A jump to the next instruction is redundant.
+        // A jump to the next instruction is redundant. Its target is still a label: the block.
         if let (Some(Op::Goto { pc }), CodeGranularity::Short) = (self.code.ops.last(), self.form)
             && *pc == block.0
         {
@@ -232,6 +232,7 @@ impl BodyDecoder<'_> {
             if params.len() != wanted + 1 || self.order[arm.block.index()].is_none() {
                 return Err(format!("{} has {} parameters, {} wanted", arm.block, params.len(), wanted + 1));
             }
+            // The action parameters follow `hit`, because the parameters of a block are contiguous.
             let hit = self.value(params[0])?.first_word;
             site.arms.push(ApplyArm { pc: arm.block.0, hit, params: hit + 1 });
         }

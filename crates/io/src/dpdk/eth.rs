@@ -265,10 +265,10 @@ impl DeviceQueue {
         self.index
     }
 
-    /// Receives up to `count` packets, at most [`BURST`], and passes them to `each`. Returns their
-    /// number. Never blocks.
+    /// Receives up to `count` packets, at most [`BURST`], and passes them to `handle`. Returns
+    /// their number. Never blocks.
     #[inline]
-    pub(super) fn receive(&mut self, count: usize, mut each: impl FnMut(RxMbuf)) -> usize {
+    pub(super) fn receive(&mut self, count: usize, mut handle: impl FnMut(RxMbuf)) -> usize {
         // Not initialised, because that would cost as much as receiving.
         let mut packets = [const { MaybeUninit::<RawPacket>::uninit() }; BURST];
         if !self.is_started() {
@@ -281,25 +281,25 @@ impl DeviceQueue {
         for packet in &packets[..usize::from(received)] {
             // SAFETY: the shim initialised this number of packets and passed ownership of their
             // mbufs.
-            each(unsafe { RxMbuf::new(packet.assume_init()) });
+            handle(unsafe { RxMbuf::new(packet.assume_init()) });
         }
         usize::from(received)
     }
 
-    /// Sends packets from the front of `leaving` and removes the sent ones. Returns their number.
+    /// Sends packets from the front of `mbufs` and removes the sent ones. Returns their number.
     /// Never blocks.
     #[inline]
-    pub(super) fn send(&mut self, leaving: &mut Vec<TxMbuf>) -> usize {
+    pub(super) fn send(&mut self, mbufs: &mut Vec<TxMbuf>) -> usize {
         if !self.is_started() {
             return 0;
         }
-        let wanted = leaving.len().min(BURST) as u16;
-        // SAFETY: the port is started, this is the only user of the queue, and `leaving` owns this
+        let burst_len = mbufs.len().min(BURST) as u16;
+        // SAFETY: the port is started, this is the only user of the queue, and `mbufs` owns this
         // number of mbufs.
-        let sent = unsafe { ffi::td_send(self.port, self.index, TxMbuf::as_raw(leaving), wanted) };
-        let sent = usize::from(sent).min(leaving.len());
+        let sent = unsafe { ffi::td_send(self.port, self.index, TxMbuf::as_raw(mbufs), burst_len) };
+        let sent = usize::from(sent).min(mbufs.len());
         // The device owns these mbufs now.
-        leaving.drain(..sent).for_each(std::mem::forget);
+        mbufs.drain(..sent).for_each(std::mem::forget);
         sent
     }
 

@@ -67,6 +67,7 @@ pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<OpenedDevice, Po
     // Release the lock before an error can drop the device, because its drop takes the lock.
     let (eth_device, ring_drops) = {
         let _guard = lock_devices();
+        // The rings of this driver are packet sockets, which count their drops.
         match interface.as_ref().filter(|_| device.driver() == Some("net_af_packet")) {
             Some(interface) => {
                 let (eth_device, drops) = RingDrops::of_added(interface.index(), || add_device(&device))?;

@@ -55,6 +55,7 @@ pub struct DpdkPort {
     /// Whether the device accepts packets that it cannot transmit, as of the last query of its
     /// faults.
     cannot_transmit: bool,
+    /// Prepared packets that were not passed to the device yet.
     leaving: Vec<TxMbuf>,
     /// The device's drop counters as of the last query.
     drop_counters: EthDropCounters,
@@ -292,15 +293,15 @@ impl Port for DpdkPort {
         let before = batch.len();
         let mut time = None;
         loop {
-            let wanted = batch.remaining_capacity().min(BURST);
-            if wanted == 0 {
+            let burst_len = batch.remaining_capacity().min(BURST);
+            if burst_len == 0 {
                 break;
             }
             let DpdkPort { queue, counters, max_frame, .. } = self;
-            let received = queue.receive(wanted, |mbuf| {
+            let received = queue.receive(burst_len, |mbuf| {
                 let time = *time.get_or_insert_with(now);
                 let len = mbuf.len();
-                // Does not fail, because `wanted` is within the capacity.
+                // Does not fail, because `burst_len` is within the capacity.
                 let Ok(slot) = batch.push() else { return };
                 match accept_received(mbuf, slot, *max_frame, counters) {
                     Ok(()) => {
@@ -315,7 +316,7 @@ impl Port for DpdkPort {
                 }
             });
             // A driver that returns fewer packets than requested has almost no more.
-            if received < wanted.min(32) {
+            if received < burst_len.min(32) {
                 break;
             }
         }

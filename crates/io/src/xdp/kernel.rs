@@ -125,7 +125,8 @@ pub(super) fn map_error(error: impl std::fmt::Display) -> XdpError {
 }
 
 impl XdpProgram {
-    /// Loads the program, with capacity for `flow_capacity` flows.
+    /// Loads the program, with capacity for `flow_capacity` flows. The programs of the tc hook and
+    /// the counter of losses are optional: the reasons why they are missing are kept.
     ///
     /// # Errors
     /// The build has no program, or the kernel refuses it.
@@ -137,10 +138,10 @@ impl XdpProgram {
         let processors = aya::util::nr_cpus().map_err(|(_, error)| refused(error))? as u32;
         let mut loader = EbpfLoader::new();
         loader.set_max_entries("keys", flow_capacity).set_max_entries("flows", flow_capacity);
+        // Counters exist once per processor, so that the program needs no atomic operations.
         loader
             .set_max_entries("tallies", flow_capacity * processors)
             .set_max_entries("outcomes", OUTCOMES as u32 * processors);
-        // Counters exist once per processor, so that the program needs no atomic operations.
         loader.set_max_entries("passages", PORTS * processors);
         let mut ebpf = loader.load(OBJECT).map_err(refused)?;
         for name in ["terrace", "probe", "pass", "sink", "generate"] {
@@ -150,12 +151,14 @@ impl XdpProgram {
         let mut take_map = |name: &'static str| {
             ebpf.take_map(name).ok_or_else(|| XdpError::Refused(format!("the program has no map {name}")))
         };
+        // Maps an array of `count` words to memory, so that counters are read without system calls.
         let map_counters = |map: &Map, count: usize| match map {
             Map::Array(data) => MappedArray::new(data.fd().as_fd(), count)
                 .map_err(|source| XdpError::System { step: "map the program's counters", source }),
             _ => Err(XdpError::Refused("a map of counters is no array".to_owned())),
         };
         let (tallies, outcomes, passages) = (take_map("tallies")?, take_map("outcomes")?, take_map("passages")?);
+        // A tally has four words (`bpf/flow.bpf.h`).
         let tallies = map_counters(&tallies, (flow_capacity * processors) as usize * 4)?;
         let outcomes = map_counters(&outcomes, OUTCOMES * processors as usize)?;
         let passages = map_counters(&passages, slot_counters::WORDS * (PORTS * processors) as usize)?;
