@@ -11,10 +11,10 @@ use ir::HashAlgorithm;
 pub fn ones_sum(start: u16, bytes: &[u8]) -> u16 {
     // Words can be added in pairs and folded at the end, because 2^16 is 1 modulo 2^16 - 1. Only a
     // sum of zeros gives 0.
-    let (pairs, rest) = bytes.as_chunks::<4>();
+    let (pairs, remaining) = bytes.as_chunks::<4>();
     let sum: u64 = pairs.iter().map(|pair| u64::from(u32::from_be_bytes(*pair))).sum();
     let word = |pair: &[u8]| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low));
-    fold(u64::from(start) + sum + rest.chunks(2).map(word).sum::<u64>())
+    fold(u64::from(start) + sum + remaining.chunks(2).map(word).sum::<u64>())
 }
 
 /// Folds a sum to 16 bits with end-around carry.

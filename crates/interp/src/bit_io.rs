@@ -11,17 +11,18 @@ pub fn read_bits(bytes: &[u8], position: usize, count: u32) -> u64 {
     if count == 0 {
         return 0;
     }
-    let from = position / 8;
-    let word = match bytes.get(from..from + 16) {
+    let first_byte = position / 8;
+    // 16 bytes hold 64 bits at each bit offset within a byte. The shifts drop the bits around them.
+    let window = match bytes.get(first_byte..first_byte + 16) {
         Some(chunk) => u128::from_be_bytes(chunk.try_into().unwrap_or([0; 16])),
         None => {
             let mut chunk = [0; 16];
-            let rest = bytes.get(from..).unwrap_or_default();
-            chunk[..rest.len()].copy_from_slice(rest);
+            let remaining = bytes.get(first_byte..).unwrap_or_default();
+            chunk[..remaining.len()].copy_from_slice(remaining);
             u128::from_be_bytes(chunk)
         }
     };
-    ((word << (position % 8)) >> (128 - count)) as u64
+    ((window << (position % 8)) >> (128 - count)) as u64
 }
 
 /// Reads `width` bits at bit `position` into words, least significant first. `out` must have enough

@@ -94,24 +94,26 @@ pub struct BlockStepper<'w> {
 }
 
 impl<'w> BlockStepper<'w> {
-    /// Enters the block with this index.
+    /// Enters the block whose code has this index, for the packet in `frame`. The stepper runs the
+    /// instructions without the overseer of `context`, and returns the fuel that it has left when
+    /// it is dropped.
     pub(crate) fn new<'a: 'w, O: Overseer>(
-        from: &'w mut ExecContext<'a, O>,
+        context: &'w mut ExecContext<'a, O>,
         frame: &'w mut Frame,
         code: usize,
     ) -> BlockStepper<'w> {
         exec_context::reset_checksums(frame);
         let machine = ExecContext::<'w, ()> {
-            program: from.program,
-            pipeline: from.pipeline,
-            config: from.config,
-            memory: &mut *from.memory,
+            program: context.program,
+            pipeline: context.pipeline,
+            config: context.config,
+            memory: &mut *context.memory,
             overseer: (),
-            fuel: from.fuel,
-            parser_fuel: from.parser_fuel,
-            bits: &mut *from.bits,
+            fuel: context.fuel,
+            parser_fuel: context.parser_fuel,
+            bits: &mut *context.bits,
         };
-        BlockStepper { machine, frame, code, fuel: &mut from.fuel }
+        BlockStepper { machine, frame, code, fuel: &mut context.fuel }
     }
 
     /// Returns the code of the block.
@@ -158,16 +160,16 @@ impl<'w> BlockStepper<'w> {
     /// Consumes fuel for omitted backward jumps. Returns false and consumes nothing if less is
     /// left.
     pub fn take_fuel(&mut self, steps: u64) -> bool {
-        let enough = self.machine.fuel >= steps;
-        self.machine.fuel -= if enough { steps } else { 0 };
-        enough
+        let is_sufficient = self.machine.fuel >= steps;
+        self.machine.fuel -= if is_sufficient { steps } else { 0 };
+        is_sufficient
     }
 
     /// Executes the instruction at `pc`.
     pub fn step(&mut self, pc: InstIndex) -> StepResult {
-        let mut at = pc as usize;
-        match self.machine.step(self.frame, self.code, self.code(), &mut at) {
-            None => StepResult::Next(at as InstIndex),
+        let mut next = pc as usize;
+        match self.machine.step(self.frame, self.code, self.code(), &mut next) {
+            None => StepResult::Next(next as InstIndex),
             Some(outcome) => StepResult::End(outcome),
         }
     }
@@ -182,12 +184,12 @@ impl<'w> BlockStepper<'w> {
     /// end of the block if no fuel is left.
     ///
     /// The slot must hold an entry. The result of a stale slot is that of another entry.
-    pub fn apply(&mut self, site: &ApplySite, found: Option<u32>, pc: InstIndex) -> StepResult {
+    pub fn apply(&mut self, site: &ApplySite, slot: Option<u32>, pc: InstIndex) -> StepResult {
         if !self.machine.consume_fuel() {
             return StepResult::End(BlockExit::Abort(EngineReason::InstructionLimit));
         }
         let loc = self.code().locs[pc as usize];
-        StepResult::Next(self.machine.apply_lookup_result(self.frame, site, found, loc).1)
+        StepResult::Next(self.machine.apply_lookup_result(self.frame, site, slot, loc).1)
     }
 
     /// Returns the entry in a slot.

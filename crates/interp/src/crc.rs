@@ -26,6 +26,8 @@ pub fn crc16(bytes: &[u8]) -> u16 {
     remainder(&CRC16, 0, bytes) as u16
 }
 
+/// Computes the tables of a reflected polynomial. Table 0 has the remainder of each single byte;
+/// table `d` that of the byte followed by `d` zero bytes.
 const fn tables(polynomial: u32) -> Tables {
     let mut tables = [[0; 256]; 8];
     let mut index = 0;
@@ -43,8 +45,8 @@ const fn tables(polynomial: u32) -> Tables {
     while distance < 8 {
         let mut index = 0;
         while index < 256 {
-            let before = tables[distance - 1][index];
-            tables[distance][index] = (before >> 8) ^ tables[0][(before & 0xff) as usize];
+            let nearer = tables[distance - 1][index];
+            tables[distance][index] = (nearer >> 8) ^ tables[0][(nearer & 0xff) as usize];
             index += 1;
         }
         distance += 1;
@@ -52,27 +54,30 @@ const fn tables(polynomial: u32) -> Tables {
     tables
 }
 
+/// Returns the remainder of `bytes` that continues from the remainder `start`. Each step adds the
+/// contributions of eight (then four, then one) bytes, whose lookups do not wait for each other.
+/// The low bits of a remainder meet the first byte, because the polynomial is reflected.
 #[inline]
 fn remainder(tables: &Tables, start: u32, bytes: &[u8]) -> u32 {
-    let at = |distance: usize, word: u64, shift: u32| tables[distance][(word >> shift & 0xff) as usize];
-    let (eights, rest) = bytes.as_chunks::<8>();
-    let crc = eights.iter().fold(start, |crc, eight| {
-        let word = u64::from_le_bytes(*eight) ^ u64::from(crc);
-        at(7, word, 0)
-            ^ at(6, word, 8)
-            ^ at(5, word, 16)
-            ^ at(4, word, 24)
-            ^ at(3, word, 32)
-            ^ at(2, word, 40)
-            ^ at(1, word, 48)
-            ^ at(0, word, 56)
+    let contribution = |distance: usize, word: u64, shift: u32| tables[distance][(word >> shift & 0xff) as usize];
+    let (chunks_of_8, remaining) = bytes.as_chunks::<8>();
+    let crc = chunks_of_8.iter().fold(start, |crc, chunk| {
+        let word = u64::from_le_bytes(*chunk) ^ u64::from(crc);
+        contribution(7, word, 0)
+            ^ contribution(6, word, 8)
+            ^ contribution(5, word, 16)
+            ^ contribution(4, word, 24)
+            ^ contribution(3, word, 32)
+            ^ contribution(2, word, 40)
+            ^ contribution(1, word, 48)
+            ^ contribution(0, word, 56)
     });
-    let (fours, rest) = rest.as_chunks::<4>();
-    let crc = fours.iter().fold(crc, |crc, four| {
-        let word = u64::from(u32::from_le_bytes(*four) ^ crc);
-        at(3, word, 0) ^ at(2, word, 8) ^ at(1, word, 16) ^ at(0, word, 24)
+    let (chunks_of_4, remaining) = remaining.as_chunks::<4>();
+    let crc = chunks_of_4.iter().fold(crc, |crc, chunk| {
+        let word = u64::from(u32::from_le_bytes(*chunk) ^ crc);
+        contribution(3, word, 0) ^ contribution(2, word, 8) ^ contribution(1, word, 16) ^ contribution(0, word, 24)
     });
-    rest.iter().fold(crc, |crc, byte| tables[0][((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8))
+    remaining.iter().fold(crc, |crc, byte| tables[0][((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8))
 }
 
 #[cfg(test)]

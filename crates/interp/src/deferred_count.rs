@@ -109,36 +109,37 @@ impl PersistentState {
         match *target {
             DeferredCount::Counter { counter, index } => {
                 if let Some(ExternState::Counter(array)) = self.objects.get_mut(counter.index())
-                    && let Some([p, b]) = array.get_mut(index)
+                    && let Some([counted_packets, counted_bytes]) = array.get_mut(index)
                 {
-                    *p = p.wrapping_add(packets);
-                    *b = b.wrapping_add(bytes);
+                    *counted_packets = counted_packets.wrapping_add(packets);
+                    *counted_bytes = counted_bytes.wrapping_add(bytes);
                 }
             }
             DeferredCount::Applied { table, arm, hit } => {
-                let tallies = self.tables.get_mut(table.index()).and_then(|t| t.action_counters.get_mut(arm as usize));
-                if let Some(tally) = tallies {
-                    add(&mut tally[usize::from(hit)]);
+                let action_counters =
+                    self.tables.get_mut(table.index()).and_then(|t| t.action_counters.get_mut(arm as usize));
+                if let Some(miss_and_hit) = action_counters {
+                    add(&mut miss_and_hit[usize::from(hit)]);
                 }
             }
             DeferredCount::Hit { table, number, generation }
             | DeferredCount::Direct { table, number, generation }
             | DeferredCount::Restart { table, number, generation } => {
                 let Some(state) = self.tables.get_mut(table.index()) else { return };
-                let (restarts, counts) = (state.restart_on_hit, state.count_on_hit);
+                let (restart_on_hit, count_on_hit) = (state.restart_on_hit, state.count_on_hit);
                 let Some(slot) = state.slots.get_mut(number as usize) else { return };
                 if slot.generation != generation || slot.entry.is_none() {
                     return;
                 }
-                let (restart, count) = match target {
-                    DeferredCount::Hit { .. } => (restarts, counts),
+                let (restarts_timer, counts_packets) = match target {
+                    DeferredCount::Hit { .. } => (restart_on_hit, count_on_hit),
                     DeferredCount::Direct { .. } => (false, true),
                     _ => (true, false),
                 };
-                if restart {
+                if restarts_timer {
                     slot.idle_since_ns = slot.idle_since_ns.max(last_packet_ns);
                 }
-                if count {
+                if counts_packets {
                     add(&mut slot.counter);
                 }
                 if matches!(target, DeferredCount::Restart { .. }) {

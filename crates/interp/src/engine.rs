@@ -48,11 +48,11 @@ impl Interp {
         &mut self,
         mut hook: Option<&mut (dyn BlockHook + 'static)>,
         batch: &mut Batch,
-        numbers: Range<usize>,
+        indices: Range<usize>,
         out: &mut BatchOutput,
     ) {
         let mut results = std::mem::take(&mut self.scratch);
-        for (index, packet) in batch.packets_mut().iter_mut().enumerate().take(numbers.end).skip(numbers.start) {
+        for (index, packet) in batch.packets_mut().iter_mut().enumerate().take(indices.end).skip(indices.start) {
             self.counted_len_bytes = packet.metered_len_bytes;
             self.segment_excess = packet.offload.segment_excess;
             let (bytes, port, now) = (packet.bytes(), packet.ingress_port.0, packet.rx_time_ns);
@@ -72,14 +72,15 @@ impl Interp {
 /// the received packet, further ones are generated packets.
 pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut BatchOutput) {
     let input = PacketRef::Input(index);
-    let mut replaced = false;
+    let mut is_input_used = false;
     for result in results.packets() {
         let (verdict, origin) = (result.verdict, result.origin);
         if matches!(verdict, Verdict::Drop(_)) {
             out.emit(PacketVerdict { packet: input, origin, verdict });
             continue;
         }
-        let place = if replaced {
+        // The packet that holds the output, or an error if the output is too long.
+        let written = if is_input_used {
             match out.add_generated() {
                 Some((reference, slot)) => {
                     slot.ingress_port = packet.ingress_port;
@@ -94,10 +95,10 @@ pub fn emit(results: &Outputs, index: u16, packet: &mut Packet, out: &mut BatchO
                 }
             }
         } else {
-            replaced = true;
+            is_input_used = true;
             packet.set_bytes(&result.bytes).map(|()| input)
         };
-        let verdict = if place.is_ok() { verdict } else { Verdict::Drop(EngineReason::PacketTooLong.into()) };
-        out.emit(PacketVerdict { packet: place.unwrap_or(input), origin, verdict });
+        let verdict = if written.is_ok() { verdict } else { Verdict::Drop(EngineReason::PacketTooLong.into()) };
+        out.emit(PacketVerdict { packet: written.unwrap_or(input), origin, verdict });
     }
 }

@@ -11,10 +11,11 @@ use ir::{ExternFn, SourceLoc};
 impl<O: Overseer> ExecContext<'_, O> {
     /// Formats the arguments. Must precede the call, because the call can change them.
     pub(crate) fn show_args(&self, frame: &Frame, call: &DecodedCall) -> Vec<String> {
-        let list = |regs: &[Reg]| regs.iter().map(|reg| self.show_reg(frame, *reg)).collect::<Vec<_>>().join(", ");
-        let one = |arg: &CallArg| match arg {
+        let format_list =
+            |regs: &[Reg]| regs.iter().map(|reg| self.show_reg(frame, *reg)).collect::<Vec<_>>().join(", ");
+        let format_arg = |arg: &CallArg| match arg {
             CallArg::Value(reg) => self.show_reg(frame, *reg),
-            CallArg::Values(regs) => format!("{{{}}}", list(regs)),
+            CallArg::Values(regs) => format!("{{{}}}", format_list(regs)),
             CallArg::Str(text) => format!("\"{text}\""),
             CallArg::Vars(vars) => {
                 let names = vars.iter().filter_map(|var| self.program.var_names.get(var.0 as usize));
@@ -25,10 +26,11 @@ impl<O: Overseer> ExecContext<'_, O> {
                 self.pipeline.actions.get(*action).map(|a| a.preamble.name.clone()).unwrap_or_default()
             }
         };
-        call.args.iter().map(one).collect()
+        call.args.iter().map(format_arg).collect()
     }
 
-    /// Records the call with its results.
+    /// Records the call with its results. `arguments` were formatted before the call. `log_msg` is
+    /// recorded as its message, with the arguments in place of `{}`.
     pub(crate) fn record_extern_call(
         &mut self,
         frame: &Frame,

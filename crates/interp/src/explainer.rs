@@ -65,15 +65,16 @@ impl Explainer {
 
     /// Sets the state for the next packet. Returns false if `state` belongs to another pipeline.
     fn reset_to_snapshot(&mut self, state: &ControlState, registers: Registers, now: u64) -> bool {
-        let own = Arc::ptr_eq(state.pipeline(), self.interp.pipeline());
-        if own {
+        let is_same_pipeline = Arc::ptr_eq(state.pipeline(), self.interp.pipeline());
+        if is_same_pipeline {
             self.interp.memory.reset_to_snapshot(state, registers, self.seed, now);
         }
-        own
+        is_same_pipeline
     }
 
-    /// Processes a packet on a snapshot under a hook, with initial values of registers. Returns
-    /// false if `state` belongs to another pipeline.
+    /// Processes a packet, which arrives on `port` at the time `now` in nanoseconds, on a snapshot
+    /// under a hook, with initial values of registers. Returns false if `state` belongs to another
+    /// pipeline.
     ///
     /// Slots of entries are not those of another engine.
     pub fn process_by(
@@ -83,10 +84,10 @@ impl Explainer {
         (bytes, port, now): (&[u8], u32, u64),
         out: &mut Outputs,
     ) -> bool {
-        let own = self.reset_to_snapshot(state, Registers::initial(), now);
-        if own {
+        let is_same_pipeline = self.reset_to_snapshot(state, Registers::initial(), now);
+        if is_same_pipeline {
             self.interp.process_by(hook, bytes, port, now, out);
         }
-        own
+        is_same_pipeline
     }
 }

@@ -110,22 +110,23 @@ impl Interp {
         self.write_observed(batch, |_, _| {})
     }
 
-    /// Applies a batch like [`Interp::write`] and calls `note` for each change before it is carried
-    /// out, if all are accepted. The second argument is the slot of the modified or deleted entry.
+    /// Applies a batch like [`Interp::write`] and calls `observe` for each change before it is
+    /// carried out, if all are accepted. The second argument is the slot of the modified or deleted
+    /// entry.
     pub fn write_observed(
         &mut self,
         batch: &WriteBatch,
-        mut note: impl FnMut(&StateChange, Option<u32>),
+        mut observe: impl FnMut(&StateChange, Option<u32>),
     ) -> Result<(), WriteError> {
         let changes = self.memory.state.apply(batch)?;
         for change in &changes {
-            let number = match change {
+            let slot = match change {
                 StateChange::Modified(table, entry, ..) | StateChange::Deleted(table, entry) => {
                     self.memory.tables[table.index()].find(entry)
                 }
                 _ => None,
             };
-            note(change, number);
+            observe(change, slot);
         }
         self.memory.apply_changes(changes);
         Ok(())
@@ -138,10 +139,10 @@ impl Interp {
         batch: &WriteBatch,
         check: impl FnOnce(&[StateChange]) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
-        let mut next = self.memory.state.clone();
-        let changes = next.apply(batch)?;
+        let mut new_state = self.memory.state.clone();
+        let changes = new_state.apply(batch)?;
         check(&changes)?;
-        self.memory.state = next;
+        self.memory.state = new_state;
         self.memory.apply_changes(changes);
         Ok(())
     }
@@ -209,6 +210,9 @@ impl Interp {
         (out, trace)
     }
 
+    /// Processes one packet to its verdicts in `out`. `port` is the ingress port, `now` the time of
+    /// arrival in nanoseconds; the engine's clock never runs backwards. `hook` runs blocks in place
+    /// of the interpreter. A packet without a verdict is dropped.
     fn run_packet<O: Overseer>(
         &mut self,
         overseer: O,
@@ -224,7 +228,7 @@ impl Interp {
         let mut frame = self.pool.pop().unwrap_or_else(|| Box::new(Frame::new(&program)));
         let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
         frame.fill_from_received(bytes, port, self.counted_len_bytes, self.segment_excess);
-        let machine = ExecContext {
+        let context = ExecContext {
             program: &program,
             pipeline: &self.pipeline,
             config: &self.config,
@@ -234,8 +238,8 @@ impl Interp {
             parser_fuel: 0,
             bits: &mut self.bits,
         };
-        let mut pass = PacketRun {
-            machine,
+        let mut run = PacketRun {
+            machine: context,
             config: &self.config,
             out,
             queue: &mut self.queue,
@@ -244,11 +248,11 @@ impl Interp {
             hook,
         };
         match self.pipeline.arch {
-            Arch::V1Model => pass.run_v1model(frame),
-            Arch::Pna => pass.run_pna(frame),
+            Arch::V1Model => run.run_v1model(frame),
+            Arch::Pna => run.run_pna(frame),
         }
-        if pass.out.packets().is_empty() {
-            pass.drop_packet(packet::EngineReason::NoDestination.into(), packet::PacketOrigin::Received);
+        if run.out.packets().is_empty() {
+            run.drop_packet(packet::EngineReason::NoDestination.into(), packet::PacketOrigin::Received);
         }
     }
 
@@ -400,6 +404,7 @@ impl Interp {
         table.slots.get(table.find(entry)? as usize)
     }
 
+    /// Returns the slot of the entry with this table, key and priority.
     fn entry_slot(&self, id: &EntryId) -> Option<&EntrySlot> {
         let declared = self.pipeline.tables.get(id.table)?;
         let mut entries = self.memory.state.entries(id.table);

@@ -53,16 +53,16 @@ impl Meter {
 
     /// Returns the fill of the buckets; `None` if they are full.
     pub fn level(&self) -> Option<MeterFill> {
-        let full = Meter::new(self.config, self.updated);
+        let full_meter = Meter::new(self.config, self.updated);
         let level = MeterFill { committed: self.committed, peak: self.peak, time_ns: self.updated };
-        ((self.committed, self.peak) != (full.committed, full.peak)).then_some(level)
+        ((self.committed, self.peak) != (full_meter.committed, full_meter.peak)).then_some(level)
     }
 
     /// Sets the fill of the buckets, up to their sizes.
     pub fn set_level(&mut self, level: MeterFill) {
-        let full = Meter::new(self.config, level.time_ns);
-        self.committed = level.committed.min(full.committed);
-        (self.peak, self.updated) = (level.peak.min(full.peak), level.time_ns);
+        let full_meter = Meter::new(self.config, level.time_ns);
+        self.committed = level.committed.min(full_meter.committed);
+        (self.peak, self.updated) = (level.peak.min(full_meter.peak), level.time_ns);
     }
 
     /// Meters a packet of `size` units (1 for a packet meter, else bytes) at `now`, in nanoseconds.

@@ -62,7 +62,8 @@ impl<O: Overseer> PacketRun<'_, O> {
         self.machine.overseer.on_transition(frame, ArchTransition::Parser);
     }
 
-    /// Runs a block, if the program has it. `Err`: a limit or an error of the engine.
+    /// Runs a block, if the program has it. `Err`: a limit or an error of the engine. The overseer
+    /// can run a block several times, or not at all.
     pub fn run_block(&mut self, frame: &mut Frame, kind: ControlKind) -> Result<BlockExit, EngineReason> {
         let Some(code) = self.machine.program.code(kind) else { return Ok(BlockExit::Return) };
         let mut outcome = BlockExit::Return;
@@ -122,7 +123,8 @@ impl<O: Overseer> PacketRun<'_, O> {
         self.emit_verdict(frame, Verdict::Forward { port: PortId(port) }, frame.origin);
     }
 
-    /// Records a verdict on the deparsed packet.
+    /// Records a verdict on the deparsed packet. The packet is the deparser's output and the bytes
+    /// that the parser did not consume, truncated as the program or the copy's session wants.
     pub fn emit_verdict(&mut self, frame: &Frame, verdict: Verdict, origin: PacketOrigin) {
         let bytes = self.out.push(verdict, origin);
         bytes.extend_from_slice(frame.out.bytes());
@@ -130,6 +132,7 @@ impl<O: Overseer> PacketRun<'_, O> {
         if let Some(length) = frame.truncate_bytes {
             bytes.truncate(length as usize);
         }
+        // The length of a clone or mirror session; 0 means that copies are not truncated.
         if frame.max_copy_bytes != 0 {
             bytes.truncate(frame.max_copy_bytes as usize);
         }

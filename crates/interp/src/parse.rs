@@ -12,7 +12,8 @@ use ir::SourceLoc;
 use packet::EngineReason;
 
 impl<O: Overseer> ExecContext<'_, O> {
-    /// Executes an instruction on headers or the packet.
+    /// Executes an instruction on headers or the packet. `loc` is the source location for the
+    /// trace; `code` is the block, whose lists have the operands.
     pub(crate) fn packet_op(&mut self, frame: &mut Frame, code: &BlockCode, op: &Op, loc: SourceLoc) -> InstResult {
         let program = self.program;
         match op {
@@ -74,13 +75,16 @@ impl<O: Overseer> ExecContext<'_, O> {
                 let (d, set, keys) = &code.value_sets[*index as usize];
                 let (layout, members) = self.memory.value_set(*set);
                 let words = |field: &PackedKeyField| frame.words(keys[field.position]);
-                let found = members.iter().any(|member| entry_matches(layout, member, words));
-                frame.reg_words[*d as usize] = u64::from(found);
+                let is_member = members.iter().any(|member| entry_matches(layout, member, words));
+                frame.reg_words[*d as usize] = u64::from(is_member);
                 if O::TRACES {
                     let name = self.pipeline.value_sets.values().nth(*set).map(|s| s.preamble.name.clone());
                     let call = format!("value set {}", name.unwrap_or_default());
                     let arguments = keys.iter().map(|key| self.show_reg(frame, *key)).collect();
-                    self.record_event(TraceEvent::Extern { call, arguments, results: vec![found.to_string()] }, loc);
+                    self.record_event(
+                        TraceEvent::Extern { call, arguments, results: vec![is_member.to_string()] },
+                        loc,
+                    );
                 }
             }
             Op::Emit { h } => self.emit(frame, *h, loc),
@@ -89,6 +93,7 @@ impl<O: Overseer> ExecContext<'_, O> {
         InstResult::Go
     }
 
+    /// Sets the parser's error, which is an index of the program's errors, and rejects the packet.
     fn parser_error(&mut self, frame: &mut Frame, error: u32, loc: SourceLoc) -> InstResult {
         frame.parser_error = error;
         if O::TRACES {
@@ -98,6 +103,8 @@ impl<O: Overseer> ExecContext<'_, O> {
         InstResult::Stop(BlockExit::Reject)
     }
 
+    /// Copies a header, with its validity, to another one of the same type. In a header union, the
+    /// destination's other members become invalid.
     fn copy_header(&mut self, frame: &mut Frame, dst: u32, src: u32, loc: SourceLoc) {
         let program = self.program;
         if O::TRACES {
@@ -115,38 +122,41 @@ impl<O: Overseer> ExecContext<'_, O> {
         frame.validate(program, dst);
     }
 
-    fn extract(&mut self, frame: &mut Frame, h: u32, loc: SourceLoc) -> InstResult {
+    /// Extracts a header at the parser's cursor. A varbit field is empty.
+    fn extract(&mut self, frame: &mut Frame, header_index: u32, loc: SourceLoc) -> InstResult {
         let program = self.program;
-        let header = &program.headers[h as usize];
+        let header = &program.headers[header_index as usize];
         if header.varbit.is_some() {
-            return self.extract_varbit(frame, h, 0, loc);
+            return self.extract_varbit(frame, header_index, 0, loc);
         }
         if header.fixed_bits as usize > frame.bits_left() {
             return self.parser_error(frame, program.errors.packet_too_short, loc);
         }
         for field in &header.fields {
             let range = field.reg.first_word as usize..(field.reg.first_word + field.reg.words) as usize;
-            let at = frame.cursor + field.position as usize;
-            bit_io::read_words(&frame.data, at, field.reg.width, &mut frame.reg_words[range]);
+            let bit_position = frame.cursor + field.position as usize;
+            bit_io::read_words(&frame.data, bit_position, field.reg.width, &mut frame.reg_words[range]);
         }
         frame.cursor += header.fixed_bits as usize;
-        self.extracted(frame, h, loc);
+        self.extracted(frame, header_index, loc);
         InstResult::Go
     }
 
-    fn extract_varbit(&mut self, frame: &mut Frame, h: u32, bits: u64, loc: SourceLoc) -> InstResult {
+    /// Extracts a header whose varbit field has `bits` bits. The errors are those of P4-16, section
+    /// 13.8.2.
+    fn extract_varbit(&mut self, frame: &mut Frame, header_index: u32, bits: u64, loc: SourceLoc) -> InstResult {
         let program = self.program;
-        let header = &program.headers[h as usize];
+        let header = &program.headers[header_index as usize];
         let errors = &program.errors;
-        let most = header.varbit.map_or(0, |index| header.fields[index].reg.width);
-        if bits > u64::from(most) {
+        let max_bits = header.varbit.map_or(0, |index| header.fields[index].reg.width);
+        if bits > u64::from(max_bits) {
             return self.parser_error(frame, errors.header_too_short, loc);
         }
-        let total = header.fixed_bits as usize + bits as usize;
-        if !total.is_multiple_of(8) {
+        let total_bits = header.fixed_bits as usize + bits as usize;
+        if !total_bits.is_multiple_of(8) {
             return self.parser_error(frame, errors.parser_invalid_argument, loc);
         }
-        if total > frame.bits_left() {
+        if total_bits > frame.bits_left() {
             return self.parser_error(frame, errors.packet_too_short, loc);
         }
         for field in &header.fields {
@@ -159,13 +169,15 @@ impl<O: Overseer> ExecContext<'_, O> {
             bit_io::read_words(&frame.data, frame.cursor, width, &mut frame.reg_words[range]);
             frame.cursor += width as usize;
         }
-        self.extracted(frame, h, loc);
+        self.extracted(frame, header_index, loc);
         InstResult::Go
     }
 
-    fn extracted(&mut self, frame: &mut Frame, h: u32, loc: SourceLoc) {
-        let header = &self.program.headers[h as usize];
-        frame.valid[h as usize] = true;
+    /// Makes an extracted header valid, and the other members of its union invalid. Records the
+    /// event.
+    fn extracted(&mut self, frame: &mut Frame, header_index: u32, loc: SourceLoc) {
+        let header = &self.program.headers[header_index as usize];
+        frame.valid[header_index as usize] = true;
         for sibling in &header.union_members {
             frame.invalidate(self.program, *sibling);
         }
@@ -177,29 +189,30 @@ impl<O: Overseer> ExecContext<'_, O> {
         }
     }
 
-    fn emit(&mut self, frame: &mut Frame, h: u32, loc: SourceLoc) {
-        if !frame.valid[h as usize] {
+    /// Appends a header to the deparser's output if it is valid (P4-16, section 16.1).
+    fn emit(&mut self, frame: &mut Frame, header_index: u32, loc: SourceLoc) {
+        if !frame.valid[header_index as usize] {
             return;
         }
-        let header = &self.program.headers[h as usize];
+        let header = &self.program.headers[header_index as usize];
         if O::TRACES {
             self.record_event(TraceEvent::Emit { header: header.name.clone() }, loc);
         }
-        let varbit =
+        let varbit_bits =
             header.varbit.map_or(0, |index| frame.reg_words[header.fields[index].reg.first_word as usize] as usize);
-        let bits = header.fixed_bits as usize + varbit;
+        let bits = header.fixed_bits as usize + varbit_bits;
         if frame.out.bit_len() + bits > packet::MAX_LEN * 8 {
             frame.is_too_long = true;
             return;
         }
         let (bytes, start) = frame.out.grow(bits);
-        let mut at = start;
+        let mut bit_position = start;
         for field in &header.fields {
             let mut range = field.reg.first_word as usize..(field.reg.first_word + field.reg.words) as usize;
-            let width = if field.reg.is_varbit { varbit as u32 } else { field.reg.width };
+            let width = if field.reg.is_varbit { varbit_bits as u32 } else { field.reg.width };
             range.start += usize::from(field.reg.is_varbit);
-            bit_io::write_words(bytes, at, width, &frame.reg_words[range]);
-            at += width as usize;
+            bit_io::write_words(bytes, bit_position, width, &frame.reg_words[range]);
+            bit_position += width as usize;
         }
     }
 }

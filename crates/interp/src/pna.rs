@@ -36,6 +36,8 @@ impl<O: Overseer> PacketRun<'_, O> {
         self.pool.push(frame);
     }
 
+    /// Sets the variables that the architecture gives to a block: those of the block's input
+    /// metadata.
     fn set_input_metadata(&self, frame: &mut Frame, input: &PnaInput) {
         frame.set(input.input_port, u64::from(frame.port));
         frame.set(input.parser_error, u64::from(frame.parser_error));
@@ -87,6 +89,9 @@ impl<O: Overseer> PacketRun<'_, O> {
         Ok(false)
     }
 
+    /// Replaces the packet by the deparsed one, for another pass.
+    ///
+    /// Errors: the packet has made the maximum number of passes.
     fn recirculate_packet(&mut self, frame: &mut Frame) -> Result<(), EngineReason> {
         if frame.passes >= MAX_PASSES {
             return Err(EngineReason::RecirculationLimit);
@@ -101,6 +106,7 @@ impl<O: Overseer> PacketRun<'_, O> {
     }
 
     /// Sends the requested mirror copies: the deparsed packet, truncated to the session's length.
+    /// Session 0 is the CPU.
     fn send_mirror_copies(&mut self, frame: &mut Frame) {
         for session in frame.mirror.into_iter().flatten() {
             let origin = PacketOrigin::Clone { session };
@@ -117,21 +123,21 @@ impl<O: Overseer> PacketRun<'_, O> {
             };
             let group = multicast_group.and_then(|group| self.machine.memory.multicast_group(group));
             let members = group.map(|group| group.replicas.clone()).unwrap_or_default();
-            let kept = std::mem::replace(&mut frame.max_copy_bytes, packet_length);
+            let own_limit = std::mem::replace(&mut frame.max_copy_bytes, packet_length);
             for replica in replicas.iter().chain(&members) {
                 if self.copies == 0 {
                     self.drop_packet(EngineReason::ReplicationLimit.into(), origin);
                     break;
                 }
                 self.copies -= 1;
-                let known = self.config.ports.as_ref().is_none_or(|ports| ports.contains(&replica.port));
-                match (replica.port, known) {
+                let is_known_port = self.config.ports.as_ref().is_none_or(|ports| ports.contains(&replica.port));
+                match (replica.port, is_known_port) {
                     (CPU_PORT, _) => self.emit_verdict(frame, Verdict::ToCpu { reason: CpuReason::CpuPort }, origin),
                     (port, true) => self.emit_verdict(frame, Verdict::Forward { port: PortId(port) }, origin),
                     _ => self.drop_packet(EngineReason::UnknownPort.into(), origin),
                 }
             }
-            frame.max_copy_bytes = kept;
+            frame.max_copy_bytes = own_limit;
         }
     }
 }

@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 /// shown as numbers. Of two names for one number, the first one is used.
 pub fn table(pipeline: &Pipeline) -> ReasonTable {
     let mut declared: BTreeMap<u32, String> = BTreeMap::new();
-    for wanted in ["drop_reason_t", "cpu_reason_t", "punt_reason_t"] {
-        let named = pipeline.named_types.iter().filter(|(name, _)| name == wanted);
-        for (_, ty) in named {
+    for type_name in ["drop_reason_t", "cpu_reason_t", "punt_reason_t"] {
+        let types = pipeline.named_types.iter().filter(|(name, _)| name == type_name);
+        for (_, ty) in types {
             let NamedType::SerializableEnum(_, members) = ty else { continue };
             for (name, value) in members {
-                let usable = ReasonTable::new([(ReasonId(0), name.as_str())]).is_ok();
+                let is_valid_name = ReasonTable::new([(ReasonId(0), name.as_str())]).is_ok();
                 match u32::try_from(value) {
-                    Ok(number) if number != 0 && usable && !declared.values().any(|other| other == name) => {
+                    Ok(number) if number != 0 && is_valid_name && !declared.values().any(|other| other == name) => {
                         declared.entry(number).or_insert_with(|| name.clone());
                     }
                     _ => {}

@@ -13,19 +13,19 @@ use num_bigint::BigUint;
 /// Formats a value: the name of an error, of an enumeration member or of a serializable
 /// enumeration's member if it has one, else the notation of [`ValueFormat`].
 pub fn value_text(pipeline: &Pipeline, meaning: ValueFormat<'_>, bits: &BigUint) -> String {
-    let declared = meaning.type_name.and_then(|name| pipeline.named_types.iter().find(|(n, _)| n == name));
-    if let Some((_, NamedType::SerializableEnum(_, members))) = declared
+    let named_type = meaning.type_name.and_then(|name| pipeline.named_types.iter().find(|(n, _)| n == name));
+    if let Some((_, NamedType::SerializableEnum(_, members))) = named_type
         && let Some((name, _)) = members.iter().find(|(_, value)| value == bits)
     {
         return name.clone();
     }
-    let member = |names: &[String]| usize::try_from(bits).ok().and_then(|index| names.get(index)).cloned();
-    let named = match meaning.ty {
-        Type::Error => member(&pipeline.errors),
-        Type::Enum(id) => pipeline.enums.get(id).and_then(|e| member(&e.members)),
+    let member_name = |names: &[String]| usize::try_from(bits).ok().and_then(|index| names.get(index)).cloned();
+    let name = match meaning.ty {
+        Type::Error => member_name(&pipeline.errors),
+        Type::Enum(id) => pipeline.enums.get(id).and_then(|e| member_name(&e.members)),
         _ => None,
     };
-    named.unwrap_or_else(|| meaning.format_value(bits))
+    name.unwrap_or_else(|| meaning.format_value(bits))
 }
 
 /// Returns `file:line`, or `None` without a source location.
@@ -87,14 +87,16 @@ impl<O: Overseer> ExecContext<'_, O> {
         if reg.width <= 16 { value.to_string() } else { format!("{value:#x}") }
     }
 
-    /// Records a lookup and the action that follows.
+    /// Records a lookup and the action that follows. `slot` is the hit entry's, `target` its member
+    /// or group of an action profile, `action` the action's position in the table's list, `args`
+    /// its data.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn record_table_event(
         &mut self,
         frame: &Frame,
         site: &ApplySite,
         slot: Option<u32>,
-        through: HitTarget,
+        target: HitTarget,
         action: u32,
         args: &[u64],
         loc: SourceLoc,
@@ -109,11 +111,11 @@ impl<O: Overseer> ExecContext<'_, O> {
         let keys = keys.collect();
         let hit = slot.and_then(|slot| self.memory.tables[site.table].slots[slot as usize].entry.clone());
         let hit = hit.map(|entry| {
-            let given = entry.to_table_entry(pipeline, id);
-            let one = |((_, key), given): ((_, &ir::MatchKey), &ir::KeyMatch)| {
-                format!("{}={}", key.name, ValueFormat::from(key).format_match(given))
+            let table_entry = entry.to_table_entry(pipeline, id);
+            let format_key = |((_, key), match_field): ((_, &ir::MatchKey), &ir::KeyMatch)| {
+                format!("{}={}", key.name, ValueFormat::from(key).format_match(match_field))
             };
-            let keys: Vec<String> = table.match_keys().zip(&given.keys).map(one).collect();
+            let keys: Vec<String> = table.match_keys().zip(&table_entry.keys).map(format_key).collect();
             EntryHit {
                 entry: format!("({})", keys.join(", ")),
                 priority: (entry.priority() != 0).then_some(entry.priority()),
@@ -121,7 +123,7 @@ impl<O: Overseer> ExecContext<'_, O> {
                     .provenance()
                     .map(|from| from.to_string())
                     .or_else(|| self.config.sources.find(id, &entry)),
-                through: match through {
+                through: match target {
                     HitTarget::Arm(_) => None,
                     HitTarget::Member(member) => Some(format!("member {member}")),
                     HitTarget::Group(group) => Some(format!("group {group}")),
@@ -137,17 +139,18 @@ impl<O: Overseer> ExecContext<'_, O> {
         );
     }
 
+    /// Returns the action data with the names of the parameters; `args` are its words.
     fn named_args(&self, action: ActionId, args: &[u64]) -> Vec<NamedValue> {
         let pipeline = self.pipeline;
         let Some(declared) = pipeline.actions.get(action) else { return Vec::new() };
         let layout = entries::action_layout(pipeline, action);
-        let one = |(param, field): (&ir::Param, &entries::PackedArgField)| {
+        let named_value = |(param, field): (&ir::Param, &entries::PackedArgField)| {
             let words = args.get(field.offset..field.offset + field.words).unwrap_or_default();
             let value = big_from_words(words);
             let value = value_text(pipeline, param.into(), &value);
             NamedValue { name: param.name.clone(), value }
         };
-        declared.params.iter().zip(&layout).map(one).collect()
+        declared.params.iter().zip(&layout).map(named_value).collect()
     }
 
     /// Returns the name of an extern object's method, or of a function.

@@ -21,7 +21,8 @@ impl PersistentState {
         }
     }
 
-    /// Discards the effects of earlier packets and sets the state for the next one.
+    /// Discards the effects of earlier packets and sets the state for the next one. `now` is the
+    /// time in nanoseconds, `seed` that of the random numbers.
     pub fn reset_to_snapshot(&mut self, state: &ControlState, registers: Registers, seed: u64, now: u64) {
         self.state = state.clone();
         self.expire_times.clone_from(state.expire_times());
@@ -48,8 +49,9 @@ impl PersistentState {
     }
 
     /// Copies an element of a register from its source, if this is the memory of an explainer.
+    /// Elements that the packet has written are kept.
     pub fn fetch_register(&mut self, register: usize, index: u64) {
-        let (Some(present), Some(ExternState::Register(array, types))) =
+        let (Some(source), Some(ExternState::Register(array, types))) =
             (&self.snapshot_registers, self.objects.get_mut(register))
         else {
             return;
@@ -57,7 +59,7 @@ impl PersistentState {
         if array.is_written(index) || index >= array.len() {
             return;
         }
-        let Some(values) = present.get(ExternId::from_index(register), index) else { return };
+        let Some(values) = source.get(ExternId::from_index(register), index) else { return };
         let mut words = Vec::new();
         for (ty, value) in types.iter().zip(&values) {
             entries::push_words(value, words_for(ty.width()), &mut words);
@@ -107,12 +109,13 @@ impl PersistentState {
         group: u32,
         hash: impl FnOnce() -> u64,
     ) -> Option<u32> {
-        let nth = |places: &[u32]| (!places.is_empty()).then(|| places[(hash() % places.len() as u64) as usize]);
+        let choose = |members: &[u32]| (!members.is_empty()).then(|| members[(hash() % members.len() as u64) as usize]);
         match self.snapshot_registers {
-            None => nth(self.members(pipeline, table)?.groups.get(&group)?),
+            None => choose(self.members(pipeline, table)?.groups.get(&group)?),
+            // An explainer has no copy of the groups.
             Some(_) => {
                 let profile = pipeline.tables.get(TableId(table as u32))?.implementation?;
-                nth(&self.state.profile(profile)?.groups.get(&group)?.weighted_members().collect::<Vec<u32>>())
+                choose(&self.state.profile(profile)?.groups.get(&group)?.weighted_members().collect::<Vec<u32>>())
             }
         }
     }

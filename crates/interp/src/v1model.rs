@@ -53,20 +53,23 @@ impl<O: Overseer> PacketRun<'_, O> {
 
     /// Sets the standard metadata that the parser reads.
     fn set_standard_metadata(&self, frame: &mut Frame) {
-        let known = &self.machine.program.well_known;
-        frame.set(known.ingress_port, u64::from(frame.port));
-        frame.set(known.packet_length, frame.len as u64);
-        frame.set(known.instance_type, u64::from(frame.instance_type));
-        frame.set(known.ingress_global_timestamp, self.microseconds());
+        let variables = &self.machine.program.well_known;
+        frame.set(variables.ingress_port, u64::from(frame.port));
+        frame.set(variables.packet_length, frame.len as u64);
+        frame.set(variables.instance_type, u64::from(frame.instance_type));
+        frame.set(variables.ingress_global_timestamp, self.microseconds());
     }
 
+    /// Runs parser, checksum verification and ingress, then the requests of the program in bmv2's
+    /// order: clone, resubmit, multicast, port. The packet or its copies go to the queue for
+    /// egress.
     fn run_ingress(&mut self, mut frame: Box<Frame>) -> Result<(), EngineReason> {
-        let known = self.machine.program.well_known;
+        let variables = self.machine.program.well_known;
         self.set_standard_metadata(&mut frame);
         self.run_parser(&mut frame, ControlKind::Parser)?;
-        frame.set(known.parser_error, u64::from(frame.parser_error));
+        frame.set(variables.parser_error, u64::from(frame.parser_error));
         self.run_block(&mut frame, ControlKind::VerifyChecksum)?;
-        frame.set(known.checksum_error, u64::from(frame.checksum_error));
+        frame.set(variables.checksum_error, u64::from(frame.checksum_error));
         frame.parsed_bytes = frame.header_bytes(self.machine.program);
         self.run_block(&mut frame, ControlKind::Ingress)?;
         if std::mem::take(&mut frame.clone.is_requested) {
@@ -75,14 +78,14 @@ impl<O: Overseer> PacketRun<'_, O> {
         if std::mem::take(&mut frame.resubmit.is_requested) {
             return self.requeue_resubmitted(frame);
         }
-        let group = frame.get(known.mcast_grp) as u32;
+        let group = frame.get(variables.mcast_grp) as u32;
         if group != 0 {
             frame.instance_type = instance::REPLICATED;
             let copies = self.replicate_to_group(&frame, group);
             return if copies == 0 { Err(EngineReason::UnknownMulticastGroup) } else { Ok(()) };
         }
         // A program without the variable cannot choose a port; its packets go to port 0.
-        let port = frame.get(known.egress_spec);
+        let port = frame.get(variables.egress_spec);
         if port == DROP_PORT {
             let reason = self.program_drop_reason(&frame);
             self.drop_packet(reason, frame.origin);
@@ -94,7 +97,8 @@ impl<O: Overseer> PacketRun<'_, O> {
         Ok(())
     }
 
-    /// Clones the packet as received and parses it again. Only the preserved metadata are kept.
+    /// Clones the packet as received and parses it again. Only the preserved metadata are kept. The
+    /// copy goes to the ports of the clone session.
     fn clone_ingress(&mut self, frame: &Frame) -> Result<(), EngineReason> {
         let Some(session) = self.find_clone_session(frame.clone.session) else { return Ok(()) };
         let origin = PacketOrigin::Clone { session: session.id };
@@ -141,6 +145,7 @@ impl<O: Overseer> PacketRun<'_, O> {
         Ok(())
     }
 
+    /// Returns a clone session, and records whether there is one.
     fn find_clone_session(&mut self, id: u32) -> Option<CloneSession> {
         let session = self.machine.memory.clone_session(id).cloned();
         self.machine.record_architecture_event(|| match &session {
@@ -150,6 +155,7 @@ impl<O: Overseer> PacketRun<'_, O> {
         session
     }
 
+    /// Gives a copy the port, length and number of passes of its packet, and its own instance type.
     fn inherit_origin(&self, copy: &mut Frame, frame: &Frame, instance_type: u32) {
         copy.port = frame.port;
         copy.ingress_len_bytes = frame.ingress_len_bytes;
@@ -158,6 +164,7 @@ impl<O: Overseer> PacketRun<'_, O> {
         copy.max_copy_bytes = 0;
     }
 
+    /// Queues a clone for egress on each port of its session.
     fn send_clone(&mut self, mut copy: Box<Frame>, session: &CloneSession) {
         copy.max_copy_bytes = session.packet_length;
         if let Some(group) = session.multicast_group {
@@ -182,6 +189,8 @@ impl<O: Overseer> PacketRun<'_, O> {
         replicas.len()
     }
 
+    /// Queues a copy of the packet for egress on the port of each replica, up to the limit of
+    /// copies.
     fn replicate(&mut self, frame: &Frame, replicas: &[Replica], origin: impl Fn(&Replica) -> PacketOrigin) {
         let rid = self.machine.program.well_known.egress_rid;
         for replica in replicas {
@@ -194,48 +203,54 @@ impl<O: Overseer> PacketRun<'_, O> {
         }
     }
 
+    /// Queues the packet as received for another pass through ingress, with the metadata that the
+    /// request preserves.
+    ///
+    /// Errors: the packet has made the maximum number of passes.
     fn requeue_resubmitted(&mut self, frame: Box<Frame>) -> Result<(), EngineReason> {
         if frame.passes >= MAX_PASSES {
             return Err(EngineReason::RecirculationLimit);
         }
         let program = self.machine.program;
         self.machine.overseer.require_original(&frame)?;
-        let mut again = self.take_frame();
-        again.set_data(&frame.data[..frame.len]);
-        self.inherit_origin(&mut again, &frame, instance::RESUBMITTED);
-        again.origin = frame.origin;
-        again.max_copy_bytes = frame.max_copy_bytes;
-        again.passes += 1;
-        self.start_pass(&mut again);
-        again.preserve(program, &self.preserved_vars(frame.resubmit.site), &frame.reg_words);
-        self.record_pass_start(&again, "resubmitted", Some(again.port));
-        self.queue.push_back((ResumePoint::Ingress, again));
+        let mut resubmitted = self.take_frame();
+        resubmitted.set_data(&frame.data[..frame.len]);
+        self.inherit_origin(&mut resubmitted, &frame, instance::RESUBMITTED);
+        resubmitted.origin = frame.origin;
+        resubmitted.max_copy_bytes = frame.max_copy_bytes;
+        resubmitted.passes += 1;
+        self.start_pass(&mut resubmitted);
+        resubmitted.preserve(program, &self.preserved_vars(frame.resubmit.site), &frame.reg_words);
+        self.record_pass_start(&resubmitted, "resubmitted", Some(resubmitted.port));
+        self.queue.push_back((ResumePoint::Ingress, resubmitted));
         self.pool.push(frame);
         Ok(())
     }
 
+    /// Runs egress for a port, then clone, drop, checksums, deparser and recirculation in bmv2's
+    /// order.
     fn run_egress(&mut self, mut frame: Box<Frame>, port: u32) -> Result<(), EngineReason> {
-        let known = self.machine.program.well_known;
+        let variables = self.machine.program.well_known;
         self.machine.record_architecture_event(|| format!("to egress for port {port}"));
         self.machine.overseer.on_transition(&mut frame, ArchTransition::Egress);
         frame.hit_slots.fill(0);
-        frame.set(known.egress_port, u64::from(port));
+        frame.set(variables.egress_port, u64::from(port));
         // bmv2 sets 512, which truncates to 0 in nine bits and so differs from the drop port.
-        frame.set(known.egress_spec, DROP_PORT + 1);
-        frame.set(known.instance_type, u64::from(frame.instance_type));
-        if known.packet_length.is_some() {
+        frame.set(variables.egress_spec, DROP_PORT + 1);
+        frame.set(variables.instance_type, u64::from(frame.instance_type));
+        if variables.packet_length.is_some() {
             let length = (frame.len + frame.header_bytes(self.machine.program)).saturating_sub(frame.parsed_bytes);
-            frame.set(known.packet_length, length as u64);
+            frame.set(variables.packet_length, length as u64);
         }
         // The enqueue and dequeue times are equal, because there is no queue.
         let now = self.microseconds();
-        frame.set(known.enq_timestamp, now);
-        frame.set(known.egress_global_timestamp, now);
+        frame.set(variables.enq_timestamp, now);
+        frame.set(variables.egress_global_timestamp, now);
         self.run_block(&mut frame, ControlKind::Egress)?;
         if std::mem::take(&mut frame.clone.is_requested) {
             self.clone_egress(&frame)?;
         }
-        if frame.get(known.egress_spec) == DROP_PORT {
+        if frame.get(variables.egress_spec) == DROP_PORT {
             let reason = self.program_drop_reason(&frame);
             self.drop_packet(reason, frame.origin);
             self.pool.push(frame);
@@ -251,25 +266,29 @@ impl<O: Overseer> PacketRun<'_, O> {
         Ok(())
     }
 
+    /// Queues the deparsed packet for another pass through ingress, with the metadata that the
+    /// request preserves.
+    ///
+    /// Errors: the packet has made the maximum number of passes.
     fn requeue_recirculated(&mut self, frame: Box<Frame>) -> Result<(), EngineReason> {
         if frame.passes >= MAX_PASSES {
             return Err(EngineReason::RecirculationLimit);
         }
         let program = self.machine.program;
-        let mut again = self.take_frame();
+        let mut recirculated = self.take_frame();
         let mut bytes = frame.out.bytes().to_vec();
         bytes.extend_from_slice(frame.payload());
         bytes.truncate(frame.truncate_bytes.map_or(usize::MAX, |length| length as usize));
-        again.set_data(&bytes);
-        self.inherit_origin(&mut again, &frame, instance::RECIRCULATED);
-        again.ingress_len_bytes = bytes.len() as u32;
-        again.origin = frame.origin;
-        again.max_copy_bytes = frame.max_copy_bytes;
-        again.passes += 1;
-        self.start_pass(&mut again);
-        again.preserve(program, &self.preserved_vars(frame.recirculate.site), &frame.reg_words);
-        self.record_pass_start(&again, "recirculated", Some(again.port));
-        self.queue.push_back((ResumePoint::Ingress, again));
+        recirculated.set_data(&bytes);
+        self.inherit_origin(&mut recirculated, &frame, instance::RECIRCULATED);
+        recirculated.ingress_len_bytes = bytes.len() as u32;
+        recirculated.origin = frame.origin;
+        recirculated.max_copy_bytes = frame.max_copy_bytes;
+        recirculated.passes += 1;
+        self.start_pass(&mut recirculated);
+        recirculated.preserve(program, &self.preserved_vars(frame.recirculate.site), &frame.reg_words);
+        self.record_pass_start(&recirculated, "recirculated", Some(recirculated.port));
+        self.queue.push_back((ResumePoint::Ingress, recirculated));
         self.pool.push(frame);
         Ok(())
     }

@@ -42,23 +42,23 @@ pub struct PnaInput {
 }
 
 impl WellKnown {
-    /// Finds the well-known variables of a program; `place` returns the register of a variable.
-    pub fn new(pipeline: &Pipeline, place: impl Fn(VarId) -> Reg) -> Self {
-        let var = |name: &str| intrinsic(pipeline, name).map(&place);
-        let std = |name: &str| var(&format!("standard_metadata.{name}"));
+    /// Finds the well-known variables of a program; `reg_of` returns the register of a variable.
+    pub fn new(pipeline: &Pipeline, reg_of: impl Fn(VarId) -> Reg) -> Self {
+        let var = |name: &str| intrinsic(pipeline, name).map(&reg_of);
+        let standard = |name: &str| var(&format!("standard_metadata.{name}"));
         WellKnown {
-            ingress_port: std("ingress_port"),
-            egress_spec: std("egress_spec"),
-            egress_port: std("egress_port"),
-            instance_type: std("instance_type"),
-            packet_length: std("packet_length"),
-            enq_timestamp: std("enq_timestamp"),
-            ingress_global_timestamp: std("ingress_global_timestamp"),
-            egress_global_timestamp: std("egress_global_timestamp"),
-            mcast_grp: std("mcast_grp"),
-            egress_rid: std("egress_rid"),
-            checksum_error: std("checksum_error"),
-            parser_error: std("parser_error"),
+            ingress_port: standard("ingress_port"),
+            egress_spec: standard("egress_spec"),
+            egress_port: standard("egress_port"),
+            instance_type: standard("instance_type"),
+            packet_length: standard("packet_length"),
+            enq_timestamp: standard("enq_timestamp"),
+            ingress_global_timestamp: standard("ingress_global_timestamp"),
+            egress_global_timestamp: standard("egress_global_timestamp"),
+            mcast_grp: standard("mcast_grp"),
+            egress_rid: standard("egress_rid"),
+            checksum_error: standard("checksum_error"),
+            parser_error: standard("parser_error"),
             pna: ["pre_istd", "parser_istd", "istd"].map(|block| {
                 let var = |name: &str| var(&format!("{block}.{name}"));
                 PnaInput {
@@ -70,8 +70,8 @@ impl WellKnown {
                     segment_excess: var("segment_excess"),
                 }
             }),
-            drop_reason: drop_variable(pipeline).map(&place),
-            cpu_reason: cpu_variable(pipeline).map(&place),
+            drop_reason: drop_variable(pipeline).map(&reg_of),
+            cpu_reason: cpu_variable(pipeline).map(&reg_of),
         }
     }
 }

@@ -63,15 +63,16 @@ pub fn from_signed(value: &BigInt, width: u32) -> BigUint {
     if value.sign() == Sign::Minus && !magnitude.is_zero() { (BigUint::one() << width) - magnitude } else { magnitude }
 }
 
-/// Returns `a op b`. For shifts `b` is the distance. Comparisons return 0 or 1.
+/// Returns `a op b` for values of `width` bits; with `signed`, in two's complement. For shifts `b`
+/// is the distance. Comparisons return 0 or 1. A division by 0 returns 0, its remainder `a`.
 pub fn binary_big(op: BinaryOp, signed: bool, width: u32, a: &BigUint, b: &BigUint) -> BigUint {
     use BinaryOp::*;
-    let truth = |yes: bool| BigUint::from(u8::from(yes));
-    let (sa, sb) = (to_signed(a, width), to_signed(b, width));
-    let order = || if signed { sa.cmp(&sb) } else { a.cmp(b) };
-    let greatest = || (BigInt::one() << (width.max(1) - 1)) - BigInt::one();
+    let boolean = |is_true: bool| BigUint::from(u8::from(is_true));
+    let (signed_a, signed_b) = (to_signed(a, width), to_signed(b, width));
+    let compare = || if signed { signed_a.cmp(&signed_b) } else { a.cmp(b) };
+    let max_signed = || (BigInt::one() << (width.max(1) - 1)) - BigInt::one();
     let clamp = |value: BigInt| {
-        let (low, high) = (-greatest() - BigInt::one(), greatest());
+        let (low, high) = (-max_signed() - BigInt::one(), max_signed());
         from_signed(&value.clamp(low, high), width)
     };
     match op {
@@ -79,14 +80,14 @@ pub fn binary_big(op: BinaryOp, signed: bool, width: u32, a: &BigUint, b: &BigUi
         Sub => truncate_to_width(a + (BigUint::one() << width) - b, width),
         Mul => truncate_to_width(a * b, width),
         Div if b.is_zero() => BigUint::ZERO,
-        Div if signed => from_signed(&(sa / sb), width),
+        Div if signed => from_signed(&(signed_a / signed_b), width),
         Div => a / b,
         Mod if b.is_zero() => a.clone(),
-        Mod if signed => from_signed(&(sa % sb), width),
+        Mod if signed => from_signed(&(signed_a % signed_b), width),
         Mod => a % b,
-        AddSat if signed => clamp(sa + sb),
+        AddSat if signed => clamp(signed_a + signed_b),
         AddSat => (a + b).min((BigUint::one() << width) - BigUint::one()),
-        SubSat if signed => clamp(sa - sb),
+        SubSat if signed => clamp(signed_a - signed_b),
         SubSat if a < b => BigUint::ZERO,
         SubSat => a - b,
         And => a & b,
@@ -97,16 +98,16 @@ pub fn binary_big(op: BinaryOp, signed: bool, width: u32, a: &BigUint, b: &BigUi
             None => BigUint::ZERO,
         },
         Shr => match b.to_u32().filter(|n| *n < width) {
-            Some(n) if signed => from_signed(&(sa >> n), width),
+            Some(n) if signed => from_signed(&(signed_a >> n), width),
             Some(n) => a >> n,
-            None if signed && sa.is_negative() => from_signed(&BigInt::from(-1), width),
+            None if signed && signed_a.is_negative() => from_signed(&BigInt::from(-1), width),
             None => BigUint::ZERO,
         },
-        Eq => truth(a == b),
-        Ne => truth(a != b),
-        Lt => truth(order().is_lt()),
-        Le => truth(order().is_le()),
-        Gt => truth(order().is_gt()),
-        Ge => truth(order().is_ge()),
+        Eq => boolean(a == b),
+        Ne => boolean(a != b),
+        Lt => boolean(compare().is_lt()),
+        Le => boolean(compare().is_le()),
+        Gt => boolean(compare().is_gt()),
+        Ge => boolean(compare().is_ge()),
     }
 }

@@ -92,18 +92,19 @@ impl CaptureReader<BufReader<File>> {
 }
 
 impl<R: Read> CaptureReader<R> {
-    /// Reads from `source`; `file` is its name in errors.
+    /// Reads the file header from `source`, which determines the byte order and the unit of the
+    /// times. `file` is the name of the file in errors.
     pub fn new(file: impl Into<String>, mut source: R) -> Result<Self, CaptureError> {
         let file = file.into();
         let mut header = [0; 24];
-        let got = read_fully(&mut source, &mut header).map_err(|source| CaptureError::Io {
+        let read_len = read_fully(&mut source, &mut header).map_err(|source| CaptureError::Io {
             file: file.clone(),
             action: "read",
             source,
         })?;
         let not_pcap = |problem: String| CaptureError::NotPcap { file: file.clone(), problem };
         let magic = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
-        if got >= 4 && magic == MAGIC_PCAPNG {
+        if read_len >= 4 && magic == MAGIC_PCAPNG {
             return Err(not_pcap("it is a pcapng file; convert it with `editcap -F pcap IN OUT`".into()));
         }
         let (big_endian, nanoseconds) = match (magic, magic.swap_bytes()) {
@@ -113,11 +114,15 @@ impl<R: Read> CaptureReader<R> {
             (_, MAGIC_NANOSECONDS) => (false, true),
             _ => return Err(not_pcap(format!("its first bytes are {magic:#010x}"))),
         };
-        if got < header.len() {
-            return Err(not_pcap(format!("its header has {got} of {} bytes", header.len())));
+        if read_len < header.len() {
+            return Err(not_pcap(format!("its header has {read_len} of {} bytes", header.len())));
         }
         let mut reader = CaptureReader { file, source, big_endian, nanoseconds, record: 1, offset: 24 };
+        // The header: magic number, major and minor version, three fields without use here, link
+        // type.
         let [network, version] = [reader.read_u32(&header, 20), reader.read_u32(&header, 4)];
+        // `version` holds the 16-bit fields major and minor, read as one number of the file's byte
+        // order.
         let major = if big_endian { version >> 16 } else { version & 0xffff };
         let problem = match network & 0xffff {
             // A bit in the upper half indicates frame check sequences after the packets, which
@@ -139,14 +144,17 @@ impl<R: Read> CaptureReader<R> {
     /// error, because a truncated packet differs from the one on the wire.
     pub fn next(&mut self, packet: &mut Packet) -> Result<Record, CaptureError> {
         let mut header = [0; 16];
-        let got = self.read(&mut header)?;
-        if got == 0 {
+        let read_len = self.read(&mut header)?;
+        if read_len == 0 {
             return Ok(Record::End);
         }
-        if got < header.len() {
-            return Err(self
-                .record_error(format!("the file ends within the record's header ({got} of {} bytes)", header.len())));
+        if read_len < header.len() {
+            return Err(self.record_error(format!(
+                "the file ends within the record's header ({read_len} of {} bytes)",
+                header.len()
+            )));
         }
+        // The header: time, number of stored bytes, length of the original packet.
         let [seconds, fraction, stored, original] = [0, 4, 8, 12].map(|offset| self.read_u32(&header, offset));
         let fraction_limit = if self.nanoseconds { 1_000_000_000 } else { 1_000_000 };
         if fraction >= fraction_limit {
@@ -168,23 +176,27 @@ impl<R: Read> CaptureReader<R> {
         Ok(outcome)
     }
 
+    /// Reads the `len` bytes of a record into `packet`. Skips a record that is longer than any
+    /// packet, and returns its length as [`Record::Oversize`].
+    ///
+    /// # Errors
+    /// The file ends within the record, or cannot be read.
     fn read_content(&mut self, packet: &mut Packet, len: usize) -> Result<Record, CaptureError> {
-        let (got, outcome) = if len <= MAX_WIRE_LEN {
+        let (read_len, outcome) = if len <= MAX_WIRE_LEN {
             packet.reset();
             // Does not fail, because the length was checked above.
             let space = packet.receive_space(len).unwrap_or_default();
-            let got = read_fully(&mut self.source, space).map_err(|source| self.io_error(source))?;
-            packet.set_received_len(got);
-            (got, Record::Packet)
+            let read_len = read_fully(&mut self.source, space).map_err(|source| self.io_error(source))?;
+            packet.set_received_len(read_len);
+            (read_len, Record::Packet)
         } else {
             let skipped = io::copy(&mut (&mut self.source).take(len as u64), &mut io::sink());
             (skipped.map_err(|source| self.io_error(source))? as usize, Record::Oversize(len))
         };
-        if got < len {
+        if read_len < len {
             packet.reset();
-            return Err(
-                self.record_error(format!("the file ends within the packet ({got} of {len} bytes): it was cut off"))
-            );
+            return Err(self
+                .record_error(format!("the file ends within the packet ({read_len} of {len} bytes): it was cut off")));
         }
         Ok(outcome)
     }
@@ -209,16 +221,16 @@ impl<R: Read> CaptureReader<R> {
 
 /// Reads until `buffer` is full or the source ends. Returns the number of bytes read.
 fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < buffer.len() {
-        match source.read(&mut buffer[got..]) {
+    let mut read_len = 0;
+    while read_len < buffer.len() {
+        match source.read(&mut buffer[read_len..]) {
             Ok(0) => break,
-            Ok(count) => got += count,
+            Ok(part_len) => read_len += part_len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(got)
+    Ok(read_len)
 }
 
 /// Writes a pcap file: little-endian, nanoseconds, Ethernet.
@@ -258,8 +270,8 @@ impl<W: Write> CaptureWriter<W> {
         let nanoseconds = (packet.rx_time_ns % 1_000_000_000) as u32;
         let len = packet.len() as u32;
         let mut header = [0; 16];
-        for (place, word) in header.chunks_exact_mut(4).zip([seconds, nanoseconds, len, len]) {
-            place.copy_from_slice(&word.to_le_bytes());
+        for (field, word) in header.chunks_exact_mut(4).zip([seconds, nanoseconds, len, len]) {
+            field.copy_from_slice(&word.to_le_bytes());
         }
         self.write_bytes(&header)?;
         self.write_bytes(packet.bytes())

@@ -79,6 +79,8 @@ impl Port for CapturePort {
         MAX_WIRE_LEN
     }
 
+    /// Reads packets from the input file until the batch is full or the file ends. Counts records
+    /// that are longer than any packet as dropped. A read error ends the input.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         if let Some(error) = self.read_error.take() {
             return Err(error.into());
@@ -111,6 +113,8 @@ impl Port for CapturePort {
         Ok(batch.len() - before)
     }
 
+    /// Writes packets to the output file. Without one, they count as sent. After a write error,
+    /// which [`CapturePort::finish`] returns, all further packets are dropped.
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let mut sent = 0;
         for packet in packets.iter() {
@@ -125,6 +129,7 @@ impl Port for CapturePort {
                     sent += 1;
                 }
                 Err(error) => {
+                    // `error` is `None` after the first failure, whose error is kept.
                     self.write_error = self.write_error.take().or(error);
                     self.counters.drops.count_drop(PortReason::TxError, packet.len());
                 }

@@ -41,7 +41,9 @@ pub(crate) struct ControlQueues {
 }
 
 impl ControlQueues {
-    /// Opens the queues of an interface of the calling thread's network namespace.
+    /// Opens the queues of an interface of the calling thread's network namespace. The sockets are
+    /// in the order in which they are read: sessions of routing protocols, then other packets that
+    /// are not in a tunnel.
     ///
     /// # Errors
     /// The operation that failed.
@@ -49,10 +51,11 @@ impl ControlQueues {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| error.to_string())?;
         let mut sockets = Vec::new();
         for class in [PacketClass::Sessions, PacketClass::Others] {
-            let failed = |failure: crate::sys::SocketOpenError| format!("{}: {}", failure.step, failure.source);
-            let socket = PacketSocket::new(interface).map_err(failed)?;
+            let open_error = |failure: crate::sys::SocketOpenError| format!("{}: {}", failure.step, failure.source);
+            let socket = PacketSocket::new(interface).map_err(open_error)?;
+            // The filter is set before the socket is bound, so that no packet passes without it.
             socket.set_filter(&filter(class)).map_err(|error| format!("filter packets: {error}"))?;
-            socket.bind(interface).map_err(failed)?;
+            socket.bind(interface).map_err(open_error)?;
             sockets.push(socket);
         }
         let queues = ControlQueues { sockets, epoll };
@@ -68,6 +71,7 @@ impl ControlQueues {
         own.set_filter(&filter(PacketClass::Tunnels))
     }
 
+    /// Adds a socket to those that the descriptor of the queues watches.
     fn watch(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let data = epoll::EventData::new_u64(0);
         match epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN) {
@@ -134,22 +138,27 @@ const LOAD_HEADER_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
 const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 
-/// Returns the steps that find the class of a packet, which starts with its Ethernet header.
+/// Returns the symbolic filter that finds the class of a packet. Offsets are in bytes from the
+/// start of the Ethernet header; an indexed load adds the length of the IPv4 header. Jumps are to
+/// labels, which [`filter`] resolves.
 fn steps() -> Vec<FilterStep> {
     use FilterStep::{At, Compare, Load, Return};
     use Label::{Ipv6, Next, Others, Sessions, Tcp4, Tcp6, Tunnels, Udp, Udp4, Udp6};
     let mut steps = vec![
+        // Ethertype: IPv6, IPv4 or another one.
         Load(LOAD_HALF, 12),
         Compare(EQUAL, 0x86dd, Ipv6, Next),
         Compare(EQUAL, 0x0800, Next, Others),
         // Later fragments have no ports.
         Load(LOAD_HALF, 20),
         Compare(ANY_BIT, 0x1fff, Others, Next),
+        // The protocol of IPv4 follows: UDP, TCP or another one.
         Load(LOAD_HEADER_LENGTH, 14),
         Load(LOAD_BYTE, 23),
         Compare(EQUAL, 17, Udp4, Next),
         Compare(EQUAL, 6, Tcp4, Others),
         At(Tcp4),
+        // Source port, then destination port.
         Load(LOAD_INDEXED_HALF, 14),
         Compare(EQUAL, BGP, Sessions, Next),
         Load(LOAD_INDEXED_HALF, 16),
@@ -158,6 +167,7 @@ fn steps() -> Vec<FilterStep> {
         Load(LOAD_INDEXED_HALF, 16),
         Compare(EQUAL, VXLAN, Tunnels, Udp),
         At(Ipv6),
+        // The next header of IPv6.
         Load(LOAD_BYTE, 20),
         Compare(EQUAL, 17, Udp6, Next),
         Compare(EQUAL, 6, Tcp6, Others),
@@ -180,7 +190,9 @@ fn steps() -> Vec<FilterStep> {
     steps
 }
 
-/// Returns the filter that accepts one class of packets.
+/// Returns the classic BPF program (packet(7), `SO_ATTACH_FILTER`) that accepts one class of
+/// packets. The first pass finds the instruction index of each label, the second replaces labels by
+/// distances.
 fn filter(wanted: PacketClass) -> Vec<sock_filter> {
     let steps = steps();
     let mut labels = Vec::new();
@@ -191,18 +203,19 @@ fn filter(wanted: PacketClass) -> Vec<sock_filter> {
             _ => count += 1,
         }
     }
+    // The number of instructions to skip; a jump to `Next` skips none.
     let distance = |from: usize, to: Label| -> u8 {
-        let target = labels.iter().find(|(label, _)| *label == to).map_or(from + 1, |(_, at)| *at);
+        let target = labels.iter().find(|(label, _)| *label == to).map_or(from + 1, |(_, target)| *target);
         // All jumps are forward, and the filter is shorter than 256 instructions.
         (target - from - 1) as u8
     };
     let mut code = Vec::with_capacity(count);
     for step in &steps {
-        let at = code.len();
+        let index = code.len();
         let (operation, jt, jf, k) = match step {
             FilterStep::At(_) => continue,
-            FilterStep::Load(operation, at) => (*operation, 0, 0, *at),
-            FilterStep::Compare(operation, k, yes, no) => (*operation, distance(at, *yes), distance(at, *no), *k),
+            FilterStep::Load(operation, offset) => (*operation, 0, 0, *offset),
+            FilterStep::Compare(operation, k, yes, no) => (*operation, distance(index, *yes), distance(index, *no), *k),
             FilterStep::Return(class) => {
                 (libc::BPF_RET | libc::BPF_K, 0, 0, if *class == wanted { u32::MAX } else { 0 })
             }

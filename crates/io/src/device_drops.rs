@@ -50,13 +50,15 @@ impl DeviceDrops {
         now.saturating_sub(std::mem::replace(&mut self.seen, now))
     }
 
+    /// Reads the list of interfaces, and returns the count of this one; `None` if the list has no
+    /// line for it.
     fn read_tx_dropped(&self) -> Option<u64> {
         let mut text = Vec::new();
-        let mut piece = [0; 4096];
+        let mut part = [0; 4096];
         while text.len() < MAX_LIST_BYTES {
-            match self.list.read_at(&mut piece, text.len() as u64).ok()? {
+            match self.list.read_at(&mut part, text.len() as u64).ok()? {
                 0 => break,
-                count => text.extend_from_slice(&piece[..count]),
+                count => text.extend_from_slice(&part[..count]),
             }
         }
         tx_dropped(&String::from_utf8_lossy(&text), &self.name)

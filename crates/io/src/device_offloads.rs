@@ -41,16 +41,17 @@ pub(crate) fn offload_source(interface: &str) -> Option<String> {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => ("unknown".to_owned(), String::new()),
         Err(_) => return None,
     };
+    // Only an address with a colon is that of a card (PCI), whose packets were on a wire.
     if bus.is_empty() || !bus.contains(':') {
         return Some(format!("the kernel leaves checksums and segmentation open on it (driver {driver})"));
     }
     let (gro, lro) = (ask(socket, interface, GET_GRO)? != 0, ask(socket, interface, GET_FLAGS)? & LRO != 0);
-    let merging = match (gro, lro) {
+    let merger = match (gro, lro) {
         (false, false) => return None,
         (true, _) => "GRO",
         (false, true) => "LRO",
     };
-    Some(format!("the kernel merges its packets ({merging} is on)"))
+    Some(format!("the kernel merges its packets ({merger} is on)"))
 }
 
 /// Returns the names of the driver and of the bus address. Interfaces without hardware have no

@@ -64,6 +64,7 @@ impl FaultDirection {
         if self.draw_fault(self.rates.truncate) {
             packet.truncate(self.rng.usize(0..=packet.len()));
         }
+        // The duplicate follows the original, unless that one is held back.
         let copy = self.draw_fault(self.rates.duplicate).then(|| packet.clone());
         if self.held.is_none() && self.draw_fault(self.rates.reorder) {
             self.held = Some(packet);
@@ -111,6 +112,8 @@ impl<P: Port> Port for FaultInjector<P> {
         self.inner.mtu()
     }
 
+    /// Receives from the inner port and delivers the packets after their faults. A packet that is
+    /// held back for reordering is released when the inner port has no more.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         // Receive more only after all packets were delivered, so that memory is bounded.
         if self.receiving.ready.is_empty() {
@@ -134,6 +137,7 @@ impl<P: Port> Port for FaultInjector<P> {
         Ok(count)
     }
 
+    /// Sends the packets after their faults.
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         for packet in packets.iter() {
             if self.sending.apply_faults(packet) {

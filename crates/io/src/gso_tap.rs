@@ -85,12 +85,12 @@ impl GsoTap {
         let tap = OwnedFd::from(tap_device::open_driver().map_err(failed("open /dev/net/tun"))?);
         let name = tap_device::create(&tap, NAME, libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL)
             .map_err(failed("make a TAP device"))?;
-        let one: libc::c_int = 1;
-        request_with(&tap, TUNSETVNETLE, &one).map_err(failed("set the byte order of the TAP device"))?;
+        let on: libc::c_int = 1;
+        request_with(&tap, TUNSETVNETLE, &on).map_err(failed("set the byte order of the TAP device"))?;
         request_with(&tap, TUNSETVNETHDRSZ, &(HEADER as libc::c_int)).map_err(|_| GsoTapError::OldKernel)?;
         // SAFETY: the argument of this request is a number.
-        let set = unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETOFFLOAD as _, PLAIN_OFFLOADS | TUNNEL_OFFLOADS) };
-        check_result(set).map_err(|_| GsoTapError::OldKernel)?;
+        let outcome = unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETOFFLOAD as _, PLAIN_OFFLOADS | TUNNEL_OFFLOADS) };
+        check_result(outcome).map_err(|_| GsoTapError::OldKernel)?;
         // The TAP is no interface of the host. Without IPv6 the kernel sends nothing on it.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
         tap_device::bring_up(socket, &name).map_err(failed("bring the TAP device up"))?;
@@ -151,25 +151,29 @@ fn request_with(tap: &OwnedFd, request: libc::c_ulong, value: &libc::c_int) -> i
     Ok(())
 }
 
-/// Returns the description of a packet for the kernel: `struct virtio_net_hdr_v1_hash_tunnel`.
+/// Returns the description of a packet for the kernel: `struct virtio_net_hdr_v1_hash_tunnel`. Its
+/// numbers are little-endian, because the TAP was set to this byte order.
 fn describe(packet: &Packet, headers: &Headers) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
-    let mut set = |at: usize, value: usize| bytes[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
-    set(6, headers.inner.transport);
-    set(8, headers.inner.protocol.checksum_offset());
-    let (mut flags, mut kind) = (NEEDS_CHECKSUM, 0);
+    let mut write_u16 =
+        |offset: usize, value: usize| bytes[offset..offset + 2].copy_from_slice(&(value as u16).to_le_bytes());
+    // `csum_start` and `csum_offset`; below `hdr_len`, `gso_size`, `outer_th_offset` and
+    // `inner_nh_offset`.
+    write_u16(6, headers.inner.transport);
+    write_u16(8, headers.inner.protocol.checksum_offset());
+    let (mut flags, mut gso_type) = (NEEDS_CHECKSUM, 0);
     if packet.offload.is_super_frame() {
-        set(2, headers.inner.payload);
-        set(4, usize::from(packet.offload.segment_payload));
-        kind = if headers.inner.is_ipv6 { GSO_TCP_IPV6 } else { GSO_TCP_IPV4 };
-        kind |= if packet.offload.has_ecn { GSO_ECN } else { 0 };
+        write_u16(2, headers.inner.payload);
+        write_u16(4, usize::from(packet.offload.segment_payload));
+        gso_type = if headers.inner.is_ipv6 { GSO_TCP_IPV6 } else { GSO_TCP_IPV4 };
+        gso_type |= if packet.offload.has_ecn { GSO_ECN } else { 0 };
         if let Some(tunnel) = &headers.tunnel {
-            set(20, tunnel.transport);
-            set(22, headers.inner.network);
-            kind |= if tunnel.is_ipv6 { GSO_TUNNEL_IPV6 } else { GSO_TUNNEL_IPV4 };
+            write_u16(20, tunnel.transport);
+            write_u16(22, headers.inner.network);
+            gso_type |= if tunnel.is_ipv6 { GSO_TUNNEL_IPV6 } else { GSO_TUNNEL_IPV4 };
             flags |= if has_checksum(packet.bytes(), tunnel) { TUNNEL_CHECKSUM } else { 0 };
         }
     }
-    (bytes[0], bytes[1]) = (flags, kind);
+    (bytes[0], bytes[1]) = (flags, gso_type);
     bytes
 }

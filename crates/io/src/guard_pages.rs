@@ -30,35 +30,36 @@ fn release(token: usize) {
 }
 
 /// Replaces `packet` by a copy of `bytes` in memory of exactly this length, between guard pages.
-/// Port and time are unchanged.
+/// Port and time are unchanged. `edge` is the side at which the packet touches a guard page; at the
+/// other side, bytes up to a whole page lie between.
 ///
 /// # Errors
 /// The system has no memory, or the packet exceeds the maximum length.
 pub fn fill_guarded(packet: &mut Packet, bytes: &[u8], edge: GuardSide) -> io::Result<()> {
     // SAFETY: only queries a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize;
-    let inner = bytes.len().next_multiple_of(page).max(page);
-    let total = inner + 2 * page;
-    let (none, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let inner_len = bytes.len().next_multiple_of(page).max(page);
+    let total_len = inner_len + 2 * page;
+    let (no_access, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at an address that the system chooses.
-    let start = unsafe { libc::mmap(null_mut(), total, none, flags, -1, 0) };
+    let start = unsafe { libc::mmap(null_mut(), total_len, no_access, flags, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    let token = Box::into_raw(Box::new(GuardedMapping(start, total))) as usize;
-    let middle = start.wrapping_byte_add(page);
+    let token = Box::into_raw(Box::new(GuardedMapping(start, total_len))) as usize;
+    let inner_start = start.wrapping_byte_add(page);
     // SAFETY: within the mapping above.
-    if unsafe { libc::mprotect(middle, inner, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+    if unsafe { libc::mprotect(inner_start, inner_len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
         let error = io::Error::last_os_error();
         release(token);
         return Err(error);
     }
-    let first = match edge {
-        GuardSide::Front => middle,
-        GuardSide::Back => middle.wrapping_byte_add(inner - bytes.len()),
+    let packet_start = match edge {
+        GuardSide::Front => inner_start,
+        GuardSide::Back => inner_start.wrapping_byte_add(inner_len - bytes.len()),
     };
     // SAFETY: readable, writable, zeroed, and referenced only by this buffer.
-    let buffer: &'static mut [u8] = unsafe { std::slice::from_raw_parts_mut(first.cast(), bytes.len()) };
+    let buffer: &'static mut [u8] = unsafe { std::slice::from_raw_parts_mut(packet_start.cast(), bytes.len()) };
     buffer.copy_from_slice(bytes);
     packet.attach_external(ExternalBuf::new(buffer, token, &LENDER), 0, bytes.len()).map_err(io::Error::other)
 }

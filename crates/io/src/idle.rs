@@ -60,24 +60,27 @@ impl IdleState {
     }
 
     /// Handles a poll that ended at `now` without packets. Returns immediately while the runner
-    /// still polls. Otherwise, calls `rest` and sleeps until a packet arrives, `call` is readable,
-    /// or `deadline`.
+    /// still polls. Otherwise, calls `on_sleep` and sleeps until a packet arrives, `waker` is
+    /// readable, or `deadline`. `ports` are all ports of the runner.
+    ///
+    /// # Errors
+    /// The system cannot wait for the descriptors.
     pub(crate) fn wait(
         &mut self,
         ports: &[AttachedPort],
-        call: Option<BorrowedFd<'_>>,
+        waker: Option<BorrowedFd<'_>>,
         now: Instant,
         deadline: Instant,
-        rest: impl FnOnce(),
+        on_sleep: impl FnOnce(),
     ) -> io::Result<()> {
-        let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) < self.idle.poll_time {
+        let idle_since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(idle_since) < self.idle.poll_time {
             std::hint::spin_loop();
             return Ok(());
         }
-        let states = || ports.iter().map(|attached| attached.port.readiness());
+        let readiness = || ports.iter().map(|attached| attached.port.readiness());
         let mut must_poll = false;
-        for state in states() {
+        for state in readiness() {
             match state {
                 Readiness::Now => return Ok(()),
                 Readiness::Poll => must_poll = true,
@@ -90,15 +93,16 @@ impl IdleState {
             return Ok(());
         }
         let mut timeout = deadline.saturating_duration_since(now);
+        // A port without a descriptor is polled after a sleep that doubles each time.
         if must_poll {
             timeout = timeout.min(self.sleep);
             self.sleep = (self.sleep * 2).min(self.idle.max_sleep.max(MIN_SLEEP));
         }
-        let descriptors = states().filter_map(|state| match state {
+        let descriptors = readiness().filter_map(|state| match state {
             Readiness::Wait(descriptor) => Some(descriptor),
             _ => None,
         });
-        rest();
-        self.poller.wait(descriptors.chain(call), timeout)
+        on_sleep();
+        self.poller.wait(descriptors.chain(waker), timeout)
     }
 }

@@ -59,9 +59,9 @@ impl OpenedPort {
     }
 }
 
-/// Opens the port `what`: a memif if it starts with [`memif::PREFIX`]; a DPDK device if its name is
-/// one ([`DpdkDevice::recognise`]); otherwise, by the method `kind`, the network interface of this
-/// name in the calling thread's network namespace.
+/// Opens the port of this name: a memif if it starts with [`memif::PREFIX`]; a DPDK device if its
+/// name is one ([`DpdkDevice::recognise`]); otherwise, by the method `kind`, the network interface
+/// of this name in the calling thread's network namespace.
 ///
 /// A `net_memif` is opened as [`MemifPort`] unless it needs features of DPDK's driver. It is
 /// faster, and a peer that exits cannot end this process, as it can with DPDK 22.11
@@ -69,18 +69,18 @@ impl OpenedPort {
 ///
 /// # Errors
 /// The port does not exist or cannot be opened.
-pub fn open_port(what: &str, kind: PortKind, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
-    if what.starts_with(memif::PREFIX) {
-        return MemifPort::open(what).map(OpenedPort::new);
+pub fn open_port(name: &str, kind: PortKind, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
+    if name.starts_with(memif::PREFIX) {
+        return MemifPort::open(name).map(OpenedPort::new);
     }
-    if DpdkDevice::recognise(what) {
-        return open_device(what, options);
+    if DpdkDevice::recognise(name) {
+        return open_device(name, options);
     }
     match kind {
-        PortKind::Raw => OpenedPort::raw(what, ""),
-        PortKind::AfPacket => open_with_dpdk("net_af_packet", what, options),
-        PortKind::AfXdp => open_with_dpdk("net_af_xdp", what, options),
-        PortKind::Auto => open_automatically(what, options),
+        PortKind::Raw => OpenedPort::raw(name, ""),
+        PortKind::AfPacket => open_with_dpdk("net_af_packet", name, options),
+        PortKind::AfXdp => open_with_dpdk("net_af_xdp", name, options),
+        PortKind::Auto => open_automatically(name, options),
     }
 }
 
@@ -108,13 +108,13 @@ fn open_automatically(interface: &str, options: &DpdkOptions) -> Result<OpenedPo
     }
 }
 
-/// Opens a device by its DPDK name.
-fn open_device(what: &str, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
-    let device = DpdkDevice::parse(what)?;
+/// Opens a device by its DPDK name. A memif is opened by [`MemifPort`] if its arguments allow it.
+fn open_device(name: &str, options: &DpdkOptions) -> Result<OpenedPort, PortError> {
+    let device = DpdkDevice::parse(name)?;
     if let Some(memif) = MemifOptions::of_device(&device) {
         return MemifPort::open_as(device.name().to_owned(), memif).map(OpenedPort::new);
     }
-    let port = DpdkPort::open(what, options)?;
+    let port = DpdkPort::open(name, options)?;
     let note = (device.driver() == Some("net_memif")).then(|| {
         format!(
             "`{}` uses DPDK's memif driver: a peer that exits while packets are received can end this process; without zero-copy=yes, secret= and \

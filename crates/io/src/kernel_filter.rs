@@ -85,12 +85,12 @@ impl KernelInterface {
     ///
     /// # Errors
     /// The kernel refuses the filter, or this build has none.
-    pub fn hide(&self, what: HiddenPackets) -> Result<KernelFilter, KernelFilterError> {
-        let failed = |why: String| KernelFilterError { interface: self.name.clone(), why };
+    pub fn hide(&self, hidden: HiddenPackets) -> Result<KernelFilter, KernelFilterError> {
+        let filter_error = |why: String| KernelFilterError { interface: self.name.clone(), why };
         if OBJECT.is_empty() {
-            return Err(failed("this build has no eBPF programs; install clang and build again".to_owned()));
+            return Err(filter_error("this build has no eBPF programs; install clang and build again".to_owned()));
         }
-        self.run_inside(|| attach(&self.name, what))
+        self.run_inside(|| attach(&self.name, hidden))
     }
 
     /// Runs `work` in the interface's network namespace.
@@ -109,13 +109,14 @@ impl KernelInterface {
     }
 }
 
-/// Attaches the filter in the calling thread's network namespace.
-fn attach(interface: &str, what: HiddenPackets) -> Result<KernelFilter, String> {
+/// Attaches the filter that hides packets from the kernel's stack to an interface of the calling
+/// thread's network namespace.
+fn attach(interface: &str, hidden: HiddenPackets) -> Result<KernelFilter, String> {
     let refused = |error: &dyn std::error::Error| {
         format!("{}; this needs CAP_NET_ADMIN, CAP_BPF and Linux 6.6 or later", error_chain(error))
     };
     let mut ebpf = Ebpf::load(OBJECT).map_err(|error| refused(&error))?;
-    let program = ebpf.program_mut(what.program()).ok_or("the object lacks the program")?;
+    let program = ebpf.program_mut(hidden.program()).ok_or("the object lacks the program")?;
     let program: &mut SchedClassifier = program.try_into().map_err(|error| refused(&error))?;
     program.load().map_err(|error| refused(&error))?;
     // Before Linux 6.6, the filter needs this qdisc. An existing one is an error that means nothing.

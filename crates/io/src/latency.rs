@@ -38,12 +38,12 @@ impl Latency {
 
     /// Returns the records since `before` was copied from this distribution.
     pub fn since(&self, before: &Latency) -> Latency {
-        let mut rest = self.clone();
-        if rest.times.subtract(&before.times).is_err() {
+        let mut difference = self.clone();
+        if difference.times.subtract(&before.times).is_err() {
             return self.clone();
         }
-        rest.sum = self.sum.wrapping_sub(before.sum);
-        rest
+        difference.sum = self.sum.wrapping_sub(before.sum);
+        difference
     }
 
     /// Returns the number of recorded events.
@@ -72,8 +72,8 @@ impl Latency {
     pub fn counts(&self, bounds: &[u64]) -> Vec<u64> {
         let mut counts = vec![0; bounds.len() + 1];
         for recorded in self.times.iter_recorded() {
-            let place = bounds.partition_point(|bound| *bound < recorded.value_iterated_to());
-            counts[place] += recorded.count_since_last_iteration();
+            let bucket = bounds.partition_point(|bound| *bound < recorded.value_iterated_to());
+            counts[bucket] += recorded.count_since_last_iteration();
         }
         counts
     }

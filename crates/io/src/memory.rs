@@ -43,6 +43,7 @@ impl MemoryQueue {
         true
     }
 
+    /// Takes the oldest packet. Clears the event with the last one.
     fn take(&self) -> Option<Packet> {
         let mut state = self.state.lock();
         let packet = state.waiting.pop_front();
@@ -65,8 +66,8 @@ pub struct MemoryPort {
 /// Creates two connected ports. Each direction holds up to `capacity` packets; further ones are
 /// dropped as [`PortReason::TxQueueFull`]. The MTU is 1500 (see [`MemoryPort::with_mtu`]).
 pub fn pair(first: &str, second: &str, capacity: usize) -> Result<(MemoryPort, MemoryPort), PortError> {
-    let there = Arc::new(MemoryQueue::new(capacity)?);
-    let back = Arc::new(MemoryQueue::new(capacity)?);
+    let to_second = Arc::new(MemoryQueue::new(capacity)?);
+    let to_first = Arc::new(MemoryQueue::new(capacity)?);
     let port = |name: &str, inbound: &Arc<MemoryQueue>, outbound: &Arc<MemoryQueue>| MemoryPort {
         name: name.to_owned(),
         mtu: 1500,
@@ -74,7 +75,7 @@ pub fn pair(first: &str, second: &str, capacity: usize) -> Result<(MemoryPort, M
         outbound: Arc::clone(outbound),
         counters: PortCounters::default(),
     };
-    Ok((port(first, &back, &there), port(second, &there, &back)))
+    Ok((port(first, &to_first, &to_second), port(second, &to_second, &to_first)))
 }
 
 impl MemoryPort {
@@ -129,6 +130,7 @@ impl Port for MemoryPort {
         Ok(count)
     }
 
+    /// Moves copies of the packets to the queue of the other end. A full queue drops them.
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let mut sent = 0;
         for packet in packets.iter() {

@@ -72,8 +72,9 @@ struct VnetHeader {
 }
 
 impl VnetHeader {
+    /// Reads the fields at their offsets in the header, which are in host order.
     fn read(bytes: &[u8; VNET_HEADER]) -> VnetHeader {
-        let field = |at: usize| usize::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
+        let field = |offset: usize| usize::from(u16::from_ne_bytes([bytes[offset], bytes[offset + 1]]));
         VnetHeader {
             needs_checksum: bytes[0] & NEEDS_CHECKSUM != 0,
             gso_type: bytes[1],
@@ -89,8 +90,9 @@ impl VnetHeader {
     }
 }
 
-/// Describes what remains to be done with a packet from the kernel, and restores its VLAN tag.
-/// `split` receives the packets into which a merged one is split.
+/// Describes what remains to be done with a packet from the kernel, and restores its VLAN tag. For
+/// [`AcceptedPacket::Split`], `split` holds the packets into which the kernel's merged packet was
+/// cut; otherwise it is unchanged.
 ///
 /// # Errors
 /// The packet is not as its header says, or has a form that is not known here.
@@ -119,8 +121,8 @@ pub(crate) fn accept_offloads(
 
 /// Keeps the open checksum of the innermost transport header, and computes any other one.
 fn accept_open_checksum(packet: &mut Packet, header: &VnetHeader) -> Result<(), PortReason> {
-    let found = Headers::parse(packet.bytes()).filter(|headers| header.is_checksum_of(&headers.inner));
-    match found {
+    let innermost = Headers::parse(packet.bytes()).filter(|headers| header.is_checksum_of(&headers.inner));
+    match innermost {
         Some(headers) => {
             packet.offload = Offload::open_checksum(packet.len() - headers.inner.transport, header.checksum_offset);
             Ok(())
@@ -130,7 +132,11 @@ fn accept_open_checksum(packet: &mut Packet, header: &VnetHeader) -> Result<(), 
     }
 }
 
-/// Describes a super-frame, or splits one of tunnel packets.
+/// Describes a super-frame in the packet's offload. One that the kernel merged of tunnel packets is
+/// cut into these packets instead, which `split` receives.
+///
+/// # Errors
+/// The protocol is not supported, or the description contradicts the packet's headers.
 fn accept_super_frame(
     packet: &mut Packet,
     header: &VnetHeader,
@@ -146,24 +152,32 @@ fn accept_super_frame(
     }
     let headers = Headers::parse(packet.bytes()).ok_or(PortReason::RxSegmentationOffload)?;
     let outer = headers.tunnel.unwrap_or(headers.inner);
-    let merged = kind == GSO_UDP && outer.is_vxlan(packet.bytes()) && header.is_checksum_of(&outer);
-    let cut = if merged { Headers { tunnel: None, inner: outer } } else { headers };
+    // A UDP super-frame whose open checksum is the tunnel's has one complete tunnel packet per
+    // segment.
+    let is_merged_tunnel = kind == GSO_UDP && outer.is_vxlan(packet.bytes()) && header.is_checksum_of(&outer);
+    let cut = if is_merged_tunnel { Headers { tunnel: None, inner: outer } } else { headers };
     let is_described = header.is_checksum_of(&cut.inner) && kind == gso_type(&cut.inner);
     let payload = cut.inner.end - cut.inner.payload;
-    let (size, count) = (header.gso_size, payload.div_ceil(header.gso_size.max(1)));
-    if !is_described || cut.inner.end != packet.len() || size < MIN_SEGMENT_PAYLOAD || count > MAX_SEGMENTS {
+    let (segment_payload, segment_count) = (header.gso_size, payload.div_ceil(header.gso_size.max(1)));
+    if !is_described
+        || cut.inner.end != packet.len()
+        || segment_payload < MIN_SEGMENT_PAYLOAD
+        || segment_count > MAX_SEGMENTS
+    {
         return Err(PortReason::RxBadSegmentation);
     }
-    if merged {
+    if is_merged_tunnel {
         split.clear();
-        cut_packet(packet, &cut, size, false, split);
+        let leave_open = false;
+        cut_packet(packet, &cut, segment_payload, leave_open, split);
         return Ok(AcceptedPacket::Split);
     }
     let transport_len = packet.len() - cut.inner.transport;
     packet.offload = Offload::open_checksum(transport_len, header.checksum_offset);
-    if payload > size {
-        packet.offload.segment_payload = size as u16;
-        packet.offload.segment_excess = (payload - size) as u16;
+    // A payload of one segment needs no description as a super-frame.
+    if payload > segment_payload {
+        packet.offload.segment_payload = segment_payload as u16;
+        packet.offload.segment_excess = (payload - segment_payload) as u16;
         packet.offload.has_ecn = header.gso_type & GSO_ECN != 0;
     }
     Ok(AcceptedPacket::Whole)
@@ -178,28 +192,34 @@ fn gso_type(headers: &IpTransport) -> u8 {
     }
 }
 
-/// Returns the `virtio_net_hdr` of a prepared packet for a raw socket, which knows no tunnels.
+/// Returns the `virtio_net_hdr` of a prepared packet for a raw socket, which knows no tunnels. Its
+/// numbers are in host order. All zeros for a packet without an offload.
 pub(crate) fn vnet_header(packet: &Packet, headers: Option<&Headers>) -> [u8; VNET_HEADER] {
     let mut bytes = [0; VNET_HEADER];
     let Some(headers) = headers.filter(|_| !packet.offload.is_none()) else { return bytes };
-    let mut set = |at: usize, value: usize| bytes[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
-    set(6, headers.inner.transport);
-    set(8, headers.inner.protocol.checksum_offset());
+    let mut write_u16 =
+        |offset: usize, value: usize| bytes[offset..offset + 2].copy_from_slice(&(value as u16).to_ne_bytes());
+    // `csum_start` and `csum_offset`; below `hdr_len` and `gso_size`.
+    write_u16(6, headers.inner.transport);
+    write_u16(8, headers.inner.protocol.checksum_offset());
     if packet.offload.is_super_frame() {
-        set(2, headers.inner.payload);
-        set(4, usize::from(packet.offload.segment_payload));
+        write_u16(2, headers.inner.payload);
+        write_u16(4, usize::from(packet.offload.segment_payload));
         bytes[1] = gso_type(&headers.inner) | if packet.offload.has_ecn { GSO_ECN } else { 0 };
     }
     bytes[0] = NEEDS_CHECKSUM;
     bytes
 }
 
+/// Inserts a VLAN tag after the MAC addresses. The error is the reason of a drop.
 fn restore_vlan(packet: &mut Packet, tag: VlanTag) -> Result<(), PortReason> {
+    // Less than the two MAC addresses.
     if packet.len() < 12 {
         return Err(PortReason::RxError);
     }
     packet.prepend(VLAN).map_err(|_| PortReason::RxOversize)?;
     let bytes = packet.bytes_mut();
+    // The two MAC addresses move to the front, before the tag.
     bytes.copy_within(VLAN..VLAN + 12, 0);
     bytes[12..14].copy_from_slice(&tag.tpid.to_be_bytes());
     bytes[14..16].copy_from_slice(&tag.tci.to_be_bytes());

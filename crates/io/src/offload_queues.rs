@@ -27,7 +27,7 @@ pub(crate) fn has_offloads(batch: &Batch) -> bool {
 impl OffloadFinisher {
     /// Completes and cuts the packets of a batch for an engine that takes complete packets only. If
     /// packets were cut or lost, the batch is left empty, and [`OffloadFinisher::refill`] returns
-    /// its packets.
+    /// its packets. `lost` counts packets that cannot be cut.
     pub(crate) fn finish_for_engine(
         &mut self,
         batch: &mut Batch,
@@ -64,8 +64,9 @@ impl OffloadFinisher {
         !batch.is_empty()
     }
 
-    /// Sends the packets of a queue on a port, each in a form that the port takes. `lost` counts
-    /// those for which there is none.
+    /// Sends the packets of a queue on a port, each in a form that the port takes. The queue's
+    /// entries refer to `batch` and to `extras`, the packets that the engine generated. `lost`
+    /// counts packets for which there is no such form.
     pub(crate) fn send(
         &mut self,
         port: &mut dyn Port,
@@ -89,13 +90,14 @@ impl OffloadFinisher {
             port.send(&mut TxBatch::departures(batch, extras, queue));
             return;
         }
-        let whole = TxBatch::departures(batch, extras, queue);
+        // Segments are only borrowed, so the port copies all packets of this queue.
+        let uncut = TxBatch::departures(batch, extras, queue);
         let mut packets: Vec<&Packet> = Vec::with_capacity(queue.len() + self.pool.packets().len());
         for (index, form) in self.forms.iter().enumerate() {
             match form {
-                FinishedPacket::Whole => packets.push(whole.get(index)),
+                FinishedPacket::Whole => packets.push(uncut.get(index)),
                 FinishedPacket::Segments(range) => packets.extend(&self.pool.packets()[range.clone()]),
-                FinishedPacket::Lost(reason) => lost.count_drop(*reason, whole.get(index).len()),
+                FinishedPacket::Lost(reason) => lost.count_drop(*reason, uncut.get(index).len()),
             }
         }
         port.send(&mut TxBatch::copies_of(&packets));
@@ -115,9 +117,9 @@ impl OffloadFinisher {
         self.copy.copy_from(packet);
         self.copy.trace_id = packet.trace_id;
         // The segments count as one packet to the CPU.
-        let mut ignored = OffloadCounters::default();
-        let form = self.pool.finish(&mut self.copy, TxOffloads::default(), &mut ignored);
-        counts.checksums += ignored.checksums;
+        let mut copy_counts = OffloadCounters::default();
+        let form = self.pool.finish(&mut self.copy, TxOffloads::default(), &mut copy_counts);
+        counts.checksums += copy_counts.checksums;
         match form {
             FinishedPacket::Whole => accept(&self.copy),
             FinishedPacket::Segments(range) => {

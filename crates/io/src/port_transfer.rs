@@ -60,6 +60,8 @@ fn counter((packets, bytes): CounterPair) -> Counter {
 }
 
 impl PortCountersState {
+    /// Returns the counters for a transfer. Drops have the names of their reasons, because the
+    /// other process can be of another version.
     pub(crate) fn of(counters: &PortCounters) -> PortCountersState {
         let drops = PortReason::ALL.iter().map(|reason| (reason.name().to_owned(), pair(counters.drops.get(*reason))));
         PortCountersState {
@@ -71,6 +73,8 @@ impl PortCountersState {
         }
     }
 
+    /// Returns the counters of a transferred port. Drops of a reason that this version does not
+    /// know count as [`PortReason::RxError`].
     pub(crate) fn into_counters(self) -> PortCounters {
         let mut counters = PortCounters {
             received: counter(self.received),
@@ -79,9 +83,9 @@ impl PortCountersState {
             copied: counter(self.copied),
             ..PortCounters::default()
         };
-        for (name, pair) in self.drops {
+        for (name, packets_and_bytes) in self.drops {
             let reason = PortReason::from_name(&name).unwrap_or(PortReason::RxError);
-            counters.drops.add_counter(reason, counter(pair));
+            counters.drops.add_counter(reason, counter(packets_and_bytes));
         }
         counters
     }

@@ -57,7 +57,7 @@ pub struct RawPort {
     /// Packets that the device dropped after it accepted them.
     device: Option<DeviceDrops>,
     /// Packets that the kernel accepted since the last query of the device.
-    taken: Counter,
+    accepted: Counter,
 }
 
 /// State of a port for another process. The socket, which is transferred with it, queues packets
@@ -74,14 +74,15 @@ impl RawPort {
     /// Continues a port whose last two descriptors are those of its TAP, as
     /// [`RawPort::from_transfer`] does for one without.
     pub(crate) fn from_transfer_with_tap(
-        described: RawPortState,
+        state: RawPortState,
         mut descriptors: Vec<OwnedFd>,
     ) -> Result<RawPort, PortError> {
         let tap = match descriptors.len() {
+            // The socket and the list of drops come first, then the TAP and its redirect.
             0..3 => None,
             _ => descriptors.pop().zip(descriptors.pop()),
         };
-        let mut port = RawPort::from_transfer(described, descriptors)?;
+        let mut port = RawPort::from_transfer(state, descriptors)?;
         if let Some((redirect, tap)) = tap {
             port.gso_tap = Ok(GsoTap::from_descriptors(tap, redirect));
         }
@@ -92,8 +93,8 @@ impl RawPort {
     ///
     /// # Errors
     /// The descriptor is missing.
-    pub(crate) fn from_transfer(described: RawPortState, descriptors: Vec<OwnedFd>) -> Result<RawPort, PortError> {
-        let RawPortState { interface, index, mtu, counters } = described;
+    pub(crate) fn from_transfer(state: RawPortState, descriptors: Vec<OwnedFd>) -> Result<RawPort, PortError> {
+        let RawPortState { interface, index, mtu, counters } = state;
         let mut descriptors = descriptors.into_iter();
         let Some(socket) = descriptors.next() else {
             return Err(PortError::TakeOver { port: interface, why: "its socket is missing".to_owned() });
@@ -119,7 +120,7 @@ impl RawPort {
             new_control,
             watch,
             device,
-            taken: Counter::default(),
+            accepted: Counter::default(),
         })
     }
 
@@ -135,11 +136,12 @@ impl RawPort {
         RawPort::open_as(interface, PacketSocket::bind_to_send).map(|port| RawPort { device: None, ..port })
     }
 
+    /// Opens an interface; `bind` binds the socket, to receive and send or only to send.
     fn open_as(
         interface: &str,
         bind: impl Fn(&PacketSocket, &str) -> Result<(), SocketOpenError>,
     ) -> Result<RawPort, PortError> {
-        let failed = |step: &'static str, source: io::Error| {
+        let open_error = |step: &'static str, source: io::Error| {
             let interface = interface.to_owned();
             match source.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => PortError::NotPermitted { interface },
@@ -147,21 +149,22 @@ impl RawPort {
                 _ => PortError::Open { interface, step, source },
             }
         };
-        let socket = PacketSocket::new(interface).map_err(|failure| failed(failure.step, failure.source))?;
-        let (mtu, hardware_type) = socket.mtu_and_type(interface).map_err(|source| failed("read the MTU", source))?;
+        let socket = PacketSocket::new(interface).map_err(|error| open_error(error.step, error.source))?;
+        let (mtu, hardware_type) =
+            socket.mtu_and_type(interface).map_err(|source| open_error("read the MTU", source))?;
         if hardware_type != libc::ARPHRD_ETHER && hardware_type != libc::ARPHRD_LOOPBACK {
             return Err(PortError::NotEthernet { interface: interface.to_owned(), hardware_type });
         }
-        bind(&socket, interface).map_err(|failure| failed(failure.step, failure.source))?;
+        bind(&socket, interface).map_err(|error| open_error(error.step, error.source))?;
         let watch = InterfaceWatch::of_socket(socket.as_fd(), interface, socket.index())
-            .map_err(|source| failed("watch the link", source))?;
+            .map_err(|source| open_error("watch the link", source))?;
         let gso_tap = GsoTap::open(socket.as_fd(), socket.index() as u32);
         Ok(RawPort {
             interface: interface.to_owned(),
             gso_tap,
             watch: Some(watch),
             device: DeviceDrops::of(interface),
-            taken: Counter::default(),
+            accepted: Counter::default(),
             socket,
             // Limited to the longest packet (the loopback's MTU is 65536).
             mtu: mtu.min(MAX_WIRE_LEN - LINK_HEADERS),
@@ -184,14 +187,14 @@ impl RawPort {
     }
 
     /// Sends a super-frame or a packet with an open checksum through the TAP. Returns the number of
-    /// sent packets.
+    /// sent packets. This is 1 or 0.
     fn send_by_tap(&mut self, packet: &Packet, headers: &Headers) -> usize {
         let Ok(tap) = &self.gso_tap else { return 0 };
         loop {
             match tap.send(packet, headers) {
                 Ok(()) => {
                     self.counters.sent.count_packet(packet.len());
-                    self.taken.count_packet(packet.len());
+                    self.accepted.count_packet(packet.len());
                     return 1;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -203,11 +206,13 @@ impl RawPort {
         }
     }
 
-    /// Describes the offloads of received packets, and removes packets that cannot be accepted.
-    /// Returns how many of `slots`, from the first, are kept.
+    /// Describes the offloads of the packets in `slots`, whose metadata is in `received`, and
+    /// removes packets that cannot be accepted. `space` is the maximum length in bytes of a packet
+    /// that is no super-frame. Returns how many of `slots`, from the first, are kept; merged
+    /// packets that were cut are in `pending`.
     fn accept_received(&mut self, slots: &mut [Packet], id: PortId, space: usize) -> usize {
         let time = now();
-        let mut kept = 0;
+        let mut kept_count = 0;
         let mut has_super_frames = false;
         for (index, received) in self.received.iter().enumerate() {
             let slot = &mut slots[index];
@@ -223,8 +228,8 @@ impl RawPort {
             match outcome {
                 Ok(AcceptedPacket::Whole) => {
                     self.counters.received.count_packet(slot.len());
-                    slots.swap(kept, index);
-                    kept += 1;
+                    slots.swap(kept_count, index);
+                    kept_count += 1;
                 }
                 Ok(AcceptedPacket::Split) => {
                     self.pending.extend(self.split.packets_mut().iter_mut().map(std::mem::take));
@@ -233,7 +238,7 @@ impl RawPort {
             }
         }
         self.spill.note_received(has_super_frames);
-        kept
+        kept_count
     }
 
     /// Moves pending packets to the batch. Returns their number.
@@ -247,32 +252,34 @@ impl RawPort {
         count
     }
 
-    /// Counts why the first of `packets` could not be sent. Returns the number of packets that are
-    /// dropped for that reason.
+    /// Counts the packets that the kernel refused with this error as dropped: all of `packets` if
+    /// the cause concerns the interface, otherwise only the first. Returns their number.
     fn count_refused(&mut self, packets: &[&Packet], error: &io::Error) -> usize {
-        let (reason, concerned) = match error.raw_os_error() {
+        let (reason, drop_count) = match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS) => (PortReason::TxQueueFull, packets.len()),
             Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => (PortReason::TxPortDown, packets.len()),
             Some(libc::EMSGSIZE) => (PortReason::TxMtu, 1),
             _ => (PortReason::TxError, 1),
         };
-        for packet in &packets[..concerned] {
+        for packet in &packets[..drop_count] {
             self.counters.drops.count_drop(reason, packet.len());
         }
-        concerned
+        drop_count
     }
 
-    /// Sends up to [`VECTOR`] packets of sendable size, each with its `virtio_net_hdr`.
+    /// Sends up to [`VECTOR`] packets of sendable size, each with its `virtio_net_hdr`. Returns the
+    /// number of sent packets. A call fails also because of an error that the socket has pending
+    /// from before, so the first error of these kinds is not attributed to a packet.
     fn send_vector(&mut self, packets: &[&Packet], vnet_headers: &[[u8; VNET_HEADER]]) -> usize {
         let mut done = 0;
-        let (mut sent, mut unreceived) = (0, false);
+        let (mut sent, mut has_lost_receive) = (0, false);
         let mut pending_errors = [libc::ENETDOWN, libc::EINVAL].map(Some);
         while done < packets.len() {
             match self.socket.send(&packets[done..], &vnet_headers[done..]) {
                 Ok(count) => {
                     for packet in &packets[done..done + count] {
                         self.counters.sent.count_packet(packet.len());
-                        self.taken.count_packet(packet.len());
+                        self.accepted.count_packet(packet.len());
                     }
                     sent += count;
                     // The kernel sends at least one or reports an error; the `max` prevents an
@@ -283,26 +290,26 @@ impl RawPort {
                 // Pending errors of the socket, which the next call reports: the interface was
                 // down, or a packet could not be received.
                 Err(error) if take(&mut pending_errors, error.raw_os_error()) => {
-                    unreceived |= error.raw_os_error() == Some(libc::EINVAL);
+                    has_lost_receive |= error.raw_os_error() == Some(libc::EINVAL);
                 }
                 // A second error is about this packet.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) && unreceived => {
-                    unreceived = false;
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) && has_lost_receive => {
+                    has_lost_receive = false;
                     done += self.count_refused(&packets[done..], &error);
                 }
                 Err(error) => done += self.count_refused(&packets[done..], &error),
             }
         }
-        self.counters.drops.count_drops(PortReason::RxSegmentationOffload, u64::from(unreceived));
+        self.counters.drops.count_drops(PortReason::RxSegmentationOffload, u64::from(has_lost_receive));
         sent
     }
 
     /// Counts packets that the device dropped after it accepted them. The count is limited to the
     /// packets that this port sent, because other senders can use the interface.
     fn count_device_drops(&mut self) {
-        let mut taken = std::mem::take(&mut self.taken);
+        let mut accepted = std::mem::take(&mut self.accepted);
         let Some(device) = &mut self.device else { return };
-        let lost = taken.take_packets(device.take_dropped());
+        let lost = accepted.take_packets(device.take_dropped());
         if lost.is_zero() {
             return;
         }
@@ -320,26 +327,28 @@ impl RawPort {
         }
     }
 
-    /// Receives packets from a queue of control traffic, or from the port's own.
+    /// Receives up to [`VECTOR`] packets from the queue of control traffic with this index, or from
+    /// the port's own queue (`None`). Returns the number of packets that were added to the batch,
+    /// with those that were pending.
     fn receive_queue(&mut self, queue: Option<usize>, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         let mut delivered = self.deliver_pending(batch);
         let before = batch.len();
-        let wanted = batch.remaining_capacity().min(VECTOR);
-        for _ in 0..wanted {
+        let slot_count = batch.remaining_capacity().min(VECTOR);
+        for _ in 0..slot_count {
             // Does not fail, because the batch has capacity.
             let _ = batch.push();
         }
         let slots = &mut batch.packets_mut()[before..];
         let space = self.mtu + LINK_HEADERS;
-        let control = queue.and_then(|index| self.control.as_ref()?.sockets.get(index));
-        let socket = control.unwrap_or(&self.socket);
+        let control_socket = queue.and_then(|index| self.control.as_ref()?.sockets.get(index));
+        let socket = control_socket.unwrap_or(&self.socket);
         let outcome = socket.receive(slots, space, &mut self.spill, &mut self.received);
-        let kept = match &outcome {
+        let kept_count = match &outcome {
             Ok(()) => self.accept_received(slots, id, space),
             Err(_) => 0,
         };
-        batch.truncate(before + kept);
-        delivered += kept + self.deliver_pending(batch);
+        batch.truncate(before + kept_count);
+        delivered += kept_count + self.deliver_pending(batch);
         match outcome {
             Ok(()) => Ok(delivered),
             Err(source) => match source.raw_os_error() {
@@ -358,10 +367,11 @@ impl RawPort {
         }
     }
 
-    /// Sends packets, as [`Port::send`].
+    /// Sends packets, as [`Port::send`]. Collects them in a vector for one system call; a packet
+    /// for the TAP is sent by itself, after the collected ones.
     fn send_batch(&mut self, packets: &mut TxBatch<'_>) -> usize {
-        let none = Packet::new();
-        let mut vector: [&Packet; VECTOR] = [&none; VECTOR];
+        let placeholder = Packet::new();
+        let mut vector: [&Packet; VECTOR] = [&placeholder; VECTOR];
         let mut vnet_headers = [[0; VNET_HEADER]; VECTOR];
         let mut filled = 0;
         let mut sent = 0;
@@ -399,10 +409,10 @@ impl RawPort {
     }
 }
 
-/// Removes an error from a list of pending errors. Returns whether it was there.
+/// Removes an error from a list of pending errors. Returns whether it was in the list.
 fn take(errors: &mut [Option<i32>], error: Option<i32>) -> bool {
-    let found = errors.iter_mut().find(|known| known.is_some() && **known == error);
-    found.is_some_and(|known| known.take().is_some())
+    let entry = errors.iter_mut().find(|pending| pending.is_some() && **pending == error);
+    entry.is_some_and(|pending| pending.take().is_some())
 }
 
 impl Port for RawPort {
@@ -414,15 +424,16 @@ impl Port for RawPort {
         self.mtu
     }
 
+    /// Receives from the queues of control traffic first, then from the port's own.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         if let Some(queues) = self.new_control.take() {
             self.divide_queue(queues);
         }
-        let mut kept = 0;
+        let mut count = 0;
         for queue in 0..self.control.as_ref().map_or(0, |control| control.sockets.len()) {
-            kept += self.receive_queue(Some(queue), id, batch)?;
+            count += self.receive_queue(Some(queue), id, batch)?;
         }
-        Ok(kept + self.receive_queue(None, id, batch)?)
+        Ok(count + self.receive_queue(None, id, batch)?)
     }
 
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
@@ -461,6 +472,8 @@ impl Port for RawPort {
         KernelInterface::new(&self.interface, self.socket.as_fd(), Some(self.new_control.clone()))
     }
 
+    /// Describes the port for another process. The descriptors are the socket, the list of the
+    /// device's drops if it is open, and the two of the TAP if there is one.
     fn begin_transfer(&mut self) -> Option<PortTransfer> {
         if self.control.is_some() {
             // The other process has no further queues yet.

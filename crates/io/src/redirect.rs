@@ -85,6 +85,7 @@ impl Redirect {
             flags: 0,
             name: *b"terrace_redirect",
         };
+        // The kernel requires a name that ends with a zero.
         load.name[15] = 0;
         // SAFETY: the attributes have the layout of the command, and the instructions and the
         // string that they point to live until it returns.

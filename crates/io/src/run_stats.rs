@@ -58,8 +58,8 @@ impl RunStats {
         // Packets to the CPU are counted by the engine, whether or not the CPU accepts them.
         let not_taken = self.tx_dropped.get(packet::PortReason::PacketInQueueFull).packets;
         let dropped = self.drops().total().packets - not_taken;
-        let known = self.sent().packets + self.engine.to_cpu_total().packets + dropped;
-        (self.arrived().packets + self.engine.generated) as i64 + self.offloads.added_packets() - known as i64
+        let accounted = self.sent().packets + self.engine.to_cpu_total().packets + dropped;
+        (self.arrived().packets + self.engine.generated) as i64 + self.offloads.added_packets() - accounted as i64
     }
 
     /// Returns the packets that all ports sent.
@@ -72,7 +72,8 @@ impl RunStats {
     }
 
     /// Adds the statistics of another worker with queues of the same ports. Engine times add up;
-    /// the run time is the maximum.
+    /// the run time is the maximum. Of a port that several workers report as faulty, the first
+    /// fault stays.
     pub fn merge(&mut self, other: &RunStats) {
         self.engine += &other.engine;
         for (id, (name, counters)) in &other.ports {

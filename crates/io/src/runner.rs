@@ -242,9 +242,9 @@ impl Runner {
         self.report.port_faults.remove(&id);
         let mut attached = self.ports.remove(index);
         let counted = attached.port.counters().clone();
-        let here = self.before.entry(id).or_default();
-        *here += &counted.since(&self.counted.remove(index));
-        self.report.ports.insert(id, (attached.port.name().to_owned(), here.clone()));
+        let earlier_counters = self.before.entry(id).or_default();
+        *earlier_counters += &counted.since(&self.counted.remove(index));
+        self.report.ports.insert(id, (attached.port.name().to_owned(), earlier_counters.clone()));
         Some(DetachedPort { attached, counted })
     }
 
@@ -275,44 +275,45 @@ impl Runner {
         supervisor: &mut (impl RunHooks<E> + ?Sized),
     ) -> Result<&RunStats, RunError> {
         let began = Instant::now();
-        let before = self.report.run_time;
+        let earlier_run_time = self.report.run_time;
         let mut next_tick = began + self.tick;
-        let mut last = began;
+        let mut poll_began = began;
         let outcome = loop {
             if stop.load(Ordering::Relaxed) {
                 break Ok(());
             }
             self.handle_nudge(supervisor);
-            let round = match self.poll_ports(engine, supervisor) {
+            let polled = match self.poll_ports(engine, supervisor) {
                 Ok(PollResult::Ended) => break Ok(()),
-                Ok(round) => round,
+                Ok(polled) => polled,
                 Err(error) => break Err(error),
             };
-            let time = Instant::now();
-            if let PollResult::Busy(packets, since) = round {
-                self.report.busy_time += time - last;
-                self.report.latency.record(time - since, packets);
+            let poll_ended = Instant::now();
+            if let PollResult::Busy(packets, received_at) = polled {
+                self.report.busy_time += poll_ended - poll_began;
+                self.report.latency.record(poll_ended - received_at, packets);
             }
-            last = time;
-            if time >= next_tick || self.tick_requested() {
-                next_tick = time + self.tick;
-                self.report.run_time = before + began.elapsed();
+            poll_began = poll_ended;
+            if poll_ended >= next_tick || self.tick_requested() {
+                next_tick = poll_ended + self.tick;
+                self.report.run_time = earlier_run_time + began.elapsed();
                 self.tick(engine, supervisor);
                 if supervisor.on_tick(engine, &self.report).is_break() {
                     break Ok(());
                 }
                 supervisor.on_ports(self);
-            } else if let PollResult::Busy(..) = round {
+            } else if let PollResult::Busy(..) = polled {
                 self.idle_state.reset_idle();
             } else {
                 let waker = self.waker.as_ref().map(|waker| waker.as_fd());
-                if let Err(error) = self.idle_state.wait(&self.ports, waker, time, next_tick, || engine.on_idle()) {
+                if let Err(error) = self.idle_state.wait(&self.ports, waker, poll_ended, next_tick, || engine.on_idle())
+                {
                     break Err(RunError::Wait(error));
                 }
-                last = Instant::now();
+                poll_began = Instant::now();
             }
         };
-        self.report.run_time = before + began.elapsed();
+        self.report.run_time = earlier_run_time + began.elapsed();
         self.update_port_counters();
         outcome.map(|()| &self.report)
     }
@@ -348,10 +349,11 @@ impl Runner {
         self.batch.clear();
         // Use full-size batches only under backlog, because a large batch delays its first packets.
         self.batch.set_capacity(if self.is_backlogged { MAX_BATCH } else { USUAL_BATCH });
-        let count = self.ports.len();
+        let port_count = self.ports.len();
         let mut failure = None;
-        for offset in 0..count {
-            let attached = &mut self.ports[(self.first + offset) % count];
+        for offset in 0..port_count {
+            let attached = &mut self.ports[(self.first + offset) % port_count];
+            // Ports behind a full batch are polled first in one of the next rounds.
             if self.batch.remaining_capacity() == 0 {
                 break;
             }
@@ -361,15 +363,17 @@ impl Runner {
             }
         }
         self.is_backlogged = self.batch.len() >= USUAL_BATCH;
-        self.first = (self.first + 1) % count.max(1);
-        let mut found = PollResult::Idle;
+        self.first = (self.first + 1) % port_count.max(1);
+        let mut result = PollResult::Idle;
         if !self.batch.is_empty() {
             self.report.engine.count_received(&self.batch);
-            let began = Instant::now();
-            found = PollResult::Busy(self.batch.len() as u64, began);
+            let received_at = Instant::now();
+            result = PollResult::Busy(self.batch.len() as u64, received_at);
             if has_offloads(&self.batch) {
                 self.prepare_offloads(engine.takes_offloads());
             }
+            // More than one round only if packets were cut for the engine and did not fit one
+            // batch.
             while !self.batch.is_empty() || self.offloads.refill(&mut self.batch) {
                 let began = Instant::now();
                 self.out.clear();
@@ -381,13 +385,13 @@ impl Runner {
         }
         match failure {
             Some(error) => Err(error),
-            None if matches!(found, PollResult::Busy(..)) => Ok(found),
+            None if matches!(result, PollResult::Busy(..)) => Ok(result),
             None if !self.runs_without_ports
                 && self.ports.iter().all(|attached| matches!(attached.port.readiness(), Readiness::Ended)) =>
             {
                 Ok(PollResult::Ended)
             }
-            None => Ok(found),
+            None => Ok(result),
         }
     }
 
@@ -414,7 +418,8 @@ impl Runner {
         self.watch_ports(supervisor);
     }
 
-    /// Executes the engine's verdicts on the batch.
+    /// Executes the engine's verdicts on the batch: queues the packets to send per port, passes
+    /// others to the CPU, reports drops, then sends each port's queue.
     fn dispatch<E: ?Sized>(&mut self, supervisor: &mut (impl RunHooks<E> + ?Sized)) {
         self.report.engine.count_batch(&self.batch, &self.out);
         let mut has_offloads = false;
@@ -451,9 +456,9 @@ impl Runner {
 
     /// Reports ports that can no longer pass packets, or can again.
     fn watch_ports<E: ?Sized>(&mut self, supervisor: &mut (impl RunHooks<E> + ?Sized)) {
-        for (attached, known) in self.ports.iter_mut().zip(&mut self.port_faults) {
+        for (attached, known_fault) in self.ports.iter_mut().zip(&mut self.port_faults) {
             let fault = attached.port.port_fault();
-            if fault == *known {
+            if fault == *known_fault {
                 continue;
             }
             match &fault {
@@ -461,16 +466,18 @@ impl Runner {
                 None => self.report.port_faults.remove(&attached.id),
             };
             supervisor.on_port(attached.id, attached.port.name(), fault.as_ref());
-            *known = fault;
+            *known_fault = fault;
         }
     }
 
+    /// Updates the counters of the ports in the report: since they were attached, plus those of
+    /// earlier ports with the same numbers.
     fn update_port_counters(&mut self) {
         for (attached, counted) in self.ports.iter_mut().zip(&self.counted) {
             let name = attached.port.name().to_owned();
             let mut counters = attached.port.counters().since(counted);
-            if let Some(before) = self.before.get(&attached.id) {
-                counters += before;
+            if let Some(earlier) = self.before.get(&attached.id) {
+                counters += earlier;
             }
             self.report.ports.insert(attached.id, (name, counters));
         }
@@ -487,27 +494,28 @@ struct LastTransmissions {
 }
 
 impl LastTransmissions {
-    /// Adds a packet to the queue of index `queue`. Queues are sent in the order of their indices.
+    /// Adds a packet to the queue of index `queue`, and marks the transmission of the packet that
+    /// is sent last. Queues are sent in the order of their indices.
     fn push(&mut self, queues: &mut [Vec<TxItem>], queue: usize, packet: PacketRef) {
-        let (known, index) = match packet {
+        let (latest, index) = match packet {
             PacketRef::Input(index) => (&mut self.inputs, usize::from(index)),
             PacketRef::Generated(index) => (&mut self.extras, usize::from(index)),
         };
-        if known.len() <= index {
-            known.resize(index + 1, None);
+        if latest.len() <= index {
+            latest.resize(index + 1, None);
         }
-        let mut last = true;
+        let mut is_last = true;
         // The earlier entry is sent before this one, unless its queue is sent later.
-        if let Some((other, place)) = known[index] {
-            last = other as usize <= queue;
-            if last {
-                queues[other as usize][place as usize].last = false;
+        if let Some((earlier_queue, earlier_index)) = latest[index] {
+            is_last = earlier_queue as usize <= queue;
+            if is_last {
+                queues[earlier_queue as usize][earlier_index as usize].last = false;
             }
         }
-        if last {
-            known[index] = Some((queue as u32, queues[queue].len() as u32));
+        if is_last {
+            latest[index] = Some((queue as u32, queues[queue].len() as u32));
         }
-        queues[queue].push(TxItem { packet, last });
+        queues[queue].push(TxItem { packet, last: is_last });
     }
 
     fn clear(&mut self) {

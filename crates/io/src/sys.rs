@@ -160,10 +160,10 @@ impl PacketSocket {
     /// Creates an unbound socket, which receives nothing until [`PacketSocket::bind`].
     pub(crate) fn new(interface: &str) -> Result<PacketSocket, SocketOpenError> {
         let failed = |step| move |source| SocketOpenError { step, source };
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let socket_type = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers are passed.
-        let fd =
-            check_result(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(failed("open a raw socket"))?;
+        let fd = check_result(unsafe { libc::socket(libc::AF_PACKET, socket_type, 0) })
+            .map_err(failed("open a raw socket"))?;
         // SAFETY: the call succeeded, so `fd` is open and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let request = interface_request(&fd, interface, libc::SIOCGIFINDEX).map_err(failed("find the interface"))?;
@@ -197,6 +197,8 @@ impl PacketSocket {
         self.bind_protocol(interface, 0)
     }
 
+    /// Sets all options, then binds to the interface. `protocol` is an ethertype in host order: the
+    /// socket receives packets of this one only, and none at all with 0.
     fn bind_protocol(&self, interface: &str, protocol: u16) -> Result<(), SocketOpenError> {
         let failed = |step| move |source| SocketOpenError { step, source };
         let on: c_int = 1;
@@ -214,9 +216,9 @@ impl PacketSocket {
             .map_err(failed("switch on promiscuous mode"))?;
         // Buffers above the system's limit need CAP_NET_ADMIN. Without it, use the limit; losses
         // are counted.
-        let buffer: c_int = 8 << 20;
-        for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
-            let _ = self.set(libc::SOL_SOCKET, force, &buffer).or_else(|_| self.set(libc::SOL_SOCKET, plain, &buffer));
+        let size: c_int = 8 << 20;
+        for (force, limited) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
+            let _ = self.set(libc::SOL_SOCKET, force, &size).or_else(|_| self.set(libc::SOL_SOCKET, limited, &size));
         }
         // SAFETY: all-zero is a valid value of this plain structure.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -264,8 +266,8 @@ impl PacketSocket {
     /// Receives up to [`VECTOR`] packets, one into each of `slots`, and stores their metadata in
     /// `received`. Never blocks: without packets the error is `WouldBlock`.
     ///
-    /// A packet of up to `space` bytes is written to its slot, a longer one is completed from
-    /// `spill`; the first slots of `spill` take all of a packet at once.
+    /// The first bytes of a packet, `space` or more, go to its slot. The bytes after them go to a
+    /// buffer of `spill`, from which they are appended to the packet ([`SpillBuffers`]).
     pub(crate) fn receive(
         &self,
         slots: &mut [Packet],
@@ -281,10 +283,11 @@ impl PacketSocket {
         // SAFETY: all-zero is a valid value of these plain structures.
         let (mut iovecs, mut headers): ([[libc::iovec; 3]; VECTOR], [libc::mmsghdr; VECTOR]) = unsafe { zeroed() };
         for index in 0..count {
-            let (capacity, more) = spill.space_of(index, space);
+            let (capacity, spill_bytes) = spill.space_of(index, space);
             capacities[index] = capacity;
             let buffer = slots[index].receive_space(capacity).map_err(io::Error::other)?;
-            iovecs[index] = [iovec(&mut vnet_headers[index]), iovec(buffer), iovec(more)];
+            // The kernel fills the three parts in this order.
+            iovecs[index] = [iovec(&mut vnet_headers[index]), iovec(buffer), iovec(spill_bytes)];
             let header = &mut headers[index].msg_hdr;
             header.msg_iov = iovecs[index].as_mut_ptr();
             header.msg_iovlen = 3;
@@ -300,6 +303,7 @@ impl PacketSocket {
                 self.fd.as_raw_fd(),
                 headers.as_mut_ptr(),
                 count as u32,
+                // With MSG_TRUNC, the reported length is that of the whole packet.
                 (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
                 std::ptr::null_mut(),
             )
@@ -310,9 +314,9 @@ impl PacketSocket {
             let capacity = capacities[index];
             slots[index].set_received_len(len.min(capacity));
             if len > capacity {
-                let (_, more) = spill.space_of(index, space);
-                let more = &more[..(len - capacity).min(more.len())];
-                slots[index].append(more).map_err(io::Error::other)?;
+                let (_, spill_bytes) = spill.space_of(index, space);
+                let spill_bytes = &spill_bytes[..(len - capacity).min(spill_bytes.len())];
+                slots[index].append(spill_bytes).map_err(io::Error::other)?;
             }
             let vlan = vlan_of(&headers[index].msg_hdr);
             received.push(ReceivedMetadata { len, vnet_header: vnet_headers[index], vlan });
@@ -403,13 +407,13 @@ impl InterfaceWatch {
 
     /// Opens the interface of this name in the calling thread's network namespace.
     pub(crate) fn open(name: &str) -> Result<InterfaceWatch, PortError> {
-        let failed = |source: io::Error| match source.raw_os_error() {
+        let open_error = |source: io::Error| match source.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO) => PortError::NoSuchInterface { interface: name.to_owned() },
             _ => PortError::Open { interface: name.to_owned(), step: "find the interface", source },
         };
-        let fd = request_socket().map_err(failed)?;
-        let index = interface_request(&fd, name, libc::SIOCGIFINDEX).map_err(failed)?;
-        let mtu = interface_request(&fd, name, libc::SIOCGIFMTU).map_err(failed)?;
+        let fd = request_socket().map_err(open_error)?;
+        let index = interface_request(&fd, name, libc::SIOCGIFINDEX).map_err(open_error)?;
+        let mtu = interface_request(&fd, name, libc::SIOCGIFMTU).map_err(open_error)?;
         // SAFETY: both calls succeeded, so they have set these members of the unions.
         let (index, mtu) = unsafe { (index.ifr_ifru.ifru_ifindex, mtu.ifr_ifru.ifru_mtu) };
         Ok(InterfaceWatch { name: name.to_owned(), fd, index, mtu: usize::try_from(mtu).unwrap_or(0) })
@@ -513,8 +517,8 @@ pub(crate) fn interface_name(interface: &str) -> io::Result<libc::ifreq> {
     if interface.len() >= argument.ifr_name.len() || interface.is_empty() || interface.contains('\0') {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
-    for (place, byte) in argument.ifr_name.iter_mut().zip(interface.bytes()) {
-        *place = byte as libc::c_char;
+    for (target, byte) in argument.ifr_name.iter_mut().zip(interface.bytes()) {
+        *target = byte as libc::c_char;
     }
     Ok(argument)
 }
@@ -560,7 +564,8 @@ pub(crate) unsafe fn ethtool_request<T>(fd: BorrowedFd<'_>, interface: &str, que
     Ok(())
 }
 
-/// Returns the VLAN tag from the PACKET_AUXDATA control message of a received packet.
+/// Returns the VLAN tag from the PACKET_AUXDATA control message of a received packet. `None` for an
+/// untagged packet. A kernel that does not report the tag's type means 802.1Q.
 fn vlan_of(header: &libc::msghdr) -> Option<VlanTag> {
     // SAFETY: the kernel filled `header`, and its control buffer is alive, because this is called
     // within its owner's frame. The CMSG functions stay within `msg_controllen`, which the kernel
@@ -570,21 +575,21 @@ fn vlan_of(header: &libc::msghdr) -> Option<VlanTag> {
         // SAFETY: not null, so it points to a whole `cmsghdr` inside the control buffer, which is
         // aligned for it.
         let current = unsafe { &*message };
-        let whole = size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
+        let min_len = size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
         if current.cmsg_level == libc::SOL_PACKET
             && current.cmsg_type == libc::PACKET_AUXDATA
-            && current.cmsg_len as usize >= whole
+            && current.cmsg_len as usize >= min_len
         {
             // SAFETY: by its length, which the kernel wrote, the message contains this structure.
             // It is read unaligned, and every bit pattern is a valid value.
-            let data: libc::tpacket_auxdata =
+            let auxdata: libc::tpacket_auxdata =
                 unsafe { libc::CMSG_DATA(message).cast::<libc::tpacket_auxdata>().read_unaligned() };
-            if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+            if auxdata.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
                 return None;
             }
-            let known = data.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-            let tpid = if known { data.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
-            return Some(VlanTag { tpid, tci: data.tp_vlan_tci });
+            let has_tpid = auxdata.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+            let tpid = if has_tpid { auxdata.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
+            return Some(VlanTag { tpid, tci: auxdata.tp_vlan_tci });
         }
         // SAFETY: as for CMSG_FIRSTHDR.
         message = unsafe { libc::CMSG_NXTHDR(header, message) };

@@ -82,13 +82,13 @@ impl Tap {
     /// # Errors
     /// Returns [`TapError`].
     pub fn create(name: &str, mac: [u8; 6], mtu: usize) -> Result<(Tap, Vec<String>), TapError> {
-        let system = |step: &'static str| move |source: io::Error| tap_error(name, step, source);
+        let system_error = |step: &'static str| move |source: io::Error| tap_error(name, step, source);
         let file = tap_device::open_driver().map_err(|source| match source.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => TapError::NoDriver { name: name.to_owned() },
             _ => tap_error(name, "open the descriptor", source),
         })?;
         let in_use = Path::new("/sys/class/net").join(name).exists();
-        interface_name(name).map_err(system("use the name"))?;
+        interface_name(name).map_err(system_error("use the name"))?;
         tap_device::create(&file, name, libc::IFF_TUN_EXCL).map_err(|source| match source.raw_os_error() {
             Some(libc::EBUSY | libc::EEXIST) => TapError::NameInUse { name: name.to_owned() },
             // An interface of another kind.
@@ -119,20 +119,20 @@ impl Tap {
     /// # Errors
     /// Returns [`TapError`].
     pub fn configure(&self, mac: [u8; 6], mtu: usize) -> Result<(), TapError> {
-        let system = |step: &'static str| move |source: io::Error| tap_error(&self.name, step, source);
-        let socket = request_socket().map_err(system("open a socket for the settings"))?;
-        let mut request = self.request().map_err(system("set the MAC address"))?;
+        let system_error = |step: &'static str| move |source: io::Error| tap_error(&self.name, step, source);
+        let socket = request_socket().map_err(system_error("open a socket for the settings"))?;
+        let mut request = self.request().map_err(system_error("set the MAC address"))?;
         // SAFETY: the whole union is initialised, and every bit pattern is a valid `sockaddr`.
         let address = unsafe { &mut request.ifr_ifru.ifru_hwaddr };
         address.sa_family = libc::ARPHRD_ETHER;
-        for (to, byte) in address.sa_data.iter_mut().zip(mac) {
-            *to = byte as libc::c_char;
+        for (target, byte) in address.sa_data.iter_mut().zip(mac) {
+            *target = byte as libc::c_char;
         }
-        execute(&socket, libc::SIOCSIFHWADDR, &mut request).map_err(system("set the MAC address"))?;
-        let mut request = self.request().map_err(system("set the MTU"))?;
+        execute(&socket, libc::SIOCSIFHWADDR, &mut request).map_err(system_error("set the MAC address"))?;
+        let mut request = self.request().map_err(system_error("set the MTU"))?;
         request.ifr_ifru.ifru_mtu = mtu.clamp(MIN_MTU, MAX_MTU) as c_int;
-        execute(&socket, libc::SIOCSIFMTU, &mut request).map_err(system("set the MTU"))?;
-        tap_device::bring_up(&socket, &self.name).map_err(system("set the state"))
+        execute(&socket, libc::SIOCSIFMTU, &mut request).map_err(system_error("set the MTU"))?;
+        tap_device::bring_up(&socket, &self.name).map_err(system_error("set the state"))
     }
 
     fn request(&self) -> io::Result<libc::ifreq> {

@@ -54,6 +54,7 @@ impl<P: Port> Port for Tracer<P> {
         self.inner.mtu()
     }
 
+    /// Receives packets and records those that were added to the batch.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         let before = batch.len();
         let count = self.inner.receive(id, batch)?;
@@ -63,6 +64,7 @@ impl<P: Port> Port for Tracer<P> {
         Ok(count)
     }
 
+    /// Records the packets with the present time, then sends them.
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let time = now();
         let mut stamped = Packet::new();

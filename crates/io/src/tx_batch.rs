@@ -64,12 +64,10 @@ impl<'a> TxBatch<'a> {
     /// taken.
     pub fn get(&self, index: usize) -> &Packet {
         let packet = match &self.0 {
-            TxSource::Departures { batch, extras, queue } => {
-                queue.get(index).and_then(|departure| match departure.packet {
-                    PacketRef::Input(index) => batch.get(usize::from(index)),
-                    PacketRef::Generated(index) => extras.get(usize::from(index)),
-                })
-            }
+            TxSource::Departures { batch, extras, queue } => queue.get(index).and_then(|item| match item.packet {
+                PacketRef::Input(index) => batch.get(usize::from(index)),
+                PacketRef::Generated(index) => extras.get(usize::from(index)),
+            }),
             TxSource::Own(packets) => packets.get(index),
             TxSource::Shared(packets) => packets.get(index).copied(),
         };
@@ -77,12 +75,12 @@ impl<'a> TxBatch<'a> {
     }
 
     /// Returns the packet of this index if this is its last transmission, so that its buffer can be
-    /// taken.
+    /// taken. `None` if the packet is sent again later or must not be changed.
     pub fn take(&mut self, index: usize) -> Option<&mut Packet> {
         match &mut self.0 {
             TxSource::Departures { batch, extras, queue } => {
-                let departure = queue.get(index).filter(|departure| departure.last)?;
-                match departure.packet {
+                let item = queue.get(index).filter(|item| item.last)?;
+                match item.packet {
                     PacketRef::Input(index) => batch.get_mut(usize::from(index)),
                     PacketRef::Generated(index) => extras.get_mut(usize::from(index)),
                 }

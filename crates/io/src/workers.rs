@@ -146,6 +146,8 @@ impl<E> Drop for Workers<E> {
     }
 }
 
+/// Checks that this process may use the processor of each worker, and that no two workers have the
+/// same one.
 fn check_cores<E>(workers: &[Worker<E>]) -> Result<(), WorkerError> {
     let allowed = sys::allowed_cores().map_err(|source| WorkerError::Thread { worker: 0, source })?;
     for (number, worker) in workers.iter().enumerate() {

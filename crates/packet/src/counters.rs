@@ -226,20 +226,21 @@ impl EngineCounters {
 
     /// Counts the verdicts of an engine on `batch`, after [`EngineCounters::count_received`] has
     /// counted its packets. An input without a verdict counts as [`EngineReason::EngineBug`].
+    /// Beyond one verdict for each input, verdicts are those of generated packets.
     pub fn count_batch(&mut self, batch: &Batch, out: &BatchOutput) {
         self.batches += 1;
         // Packets of a batch mostly leave on few ports, so the map is searched once for each run of
         // packets on the same port.
-        let mut run: Option<(PortId, Counter)> = None;
+        let mut port_run: Option<(PortId, Counter)> = None;
         for (emission, packet) in out.iter(batch) {
             match emission.verdict {
-                Verdict::Forward { port } => match &mut run {
-                    Some((same, counter)) if *same == port => counter.count_packet(packet.len()),
+                Verdict::Forward { port } => match &mut port_run {
+                    Some((run_port, counter)) if *run_port == port => counter.count_packet(packet.len()),
                     _ => {
                         let mut counter = Counter::default();
                         counter.count_packet(packet.len());
-                        if let Some((before, counter)) = run.replace((port, counter)) {
-                            *self.forwarded.entry(before).or_default() += counter;
+                        if let Some((earlier_port, counter)) = port_run.replace((port, counter)) {
+                            *self.forwarded.entry(earlier_port).or_default() += counter;
                         }
                     }
                 },
@@ -247,7 +248,7 @@ impl EngineCounters {
                 Verdict::Drop(reason) => self.drops.count_drop(reason, packet.len()),
             }
         }
-        if let Some((port, counter)) = run {
+        if let Some((port, counter)) = port_run {
             *self.forwarded.entry(port).or_default() += counter;
         }
         self.drops.count_drops(EngineReason::ReplicationLimit, out.overflow_count());

@@ -338,17 +338,20 @@ impl ReasonTable {
     }
 }
 
+/// Checks that a program's reason has the form of a metric's label (a lower-case letter, then
+/// letters, digits and underscores) and no name that an engine, a port or the CPU's numbered
+/// reasons use.
 fn check_name(name: &str) -> Result<(), ReasonTableError> {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    let starts_well = name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-    if !starts_well || name.len() > MAX_REASON_NAME || !name.bytes().all(allowed) {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let starts_with_letter = name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+    if !starts_with_letter || name.len() > MAX_REASON_NAME || !name.bytes().all(is_allowed) {
         return Err(ReasonTableError::BadName { name: name.to_owned() });
     }
-    let taken = EngineReason::from_name(name).is_some()
+    let is_taken = EngineReason::from_name(name).is_some()
         || PortReason::from_name(name).is_some()
         || name == "cpu_port"
         || name.starts_with("program_reason_");
-    if taken {
+    if is_taken {
         return Err(ReasonTableError::DuplicateName { name: name.to_owned() });
     }
     Ok(())

@@ -52,45 +52,47 @@ pub(super) fn decode_body(
     Ok(BlockCode { blocks: decoder.labels, values: decoder.regs, ..decoder.code })
 }
 
-/// Returns the reachable blocks in reverse postorder.
+/// Returns the reachable blocks in reverse postorder, by a depth-first search without recursion, so
+/// that a long program cannot exhaust the stack.
 fn reverse_postorder(body: &Body) -> Result<Vec<Block>, DecodeFault> {
     let mut seen = vec![false; body.blocks.len()];
-    let mut order = Vec::new();
-    let Some(entry) = body.entry else { return Ok(order) };
+    let mut postorder = Vec::new();
+    let Some(entry) = body.entry else { return Ok(postorder) };
+    // Each block on the path, with the index of its successor to visit next.
     let mut stack = vec![(entry, 0)];
     *seen.get_mut(entry.index()).ok_or("the entry block does not exist")? = true;
-    while let Some((block, next)) = stack.pop() {
+    while let Some((block, successor_index)) = stack.pop() {
         let term = body.blocks[block].term.as_ref().ok_or_else(|| format!("{block} has no terminator"))?;
         let successors = successors(&term.term);
-        match successors.get(next) {
-            None => order.push(block),
+        match successors.get(successor_index) {
+            None => postorder.push(block),
             Some(successor) => {
-                stack.push((block, next + 1));
-                let flag = seen.get_mut(successor.index()).ok_or_else(|| format!("{successor} does not exist"))?;
-                if !std::mem::replace(flag, true) {
+                stack.push((block, successor_index + 1));
+                let is_seen = seen.get_mut(successor.index()).ok_or_else(|| format!("{successor} does not exist"))?;
+                if !std::mem::replace(is_seen, true) {
                     stack.push((*successor, 0));
                 }
             }
         }
     }
-    order.reverse();
-    Ok(order)
+    postorder.reverse();
+    Ok(postorder)
 }
 
 /// Returns the successors in reverse, so that the first one is emitted directly after its
 /// predecessor.
 fn successors(term: &Terminator) -> Vec<Block> {
-    let mut out = match term {
-        Terminator::Jump(to) => vec![to.block],
+    let mut blocks = match term {
+        Terminator::Jump(target) => vec![target.block],
         Terminator::Branch { then, els, .. } => vec![then.block, els.block],
         Terminator::Switch { cases, default, .. } => {
-            cases.iter().map(|(_, to)| to.block).chain([default.block]).collect()
+            cases.iter().map(|(_, target)| target.block).chain([default.block]).collect()
         }
         Terminator::Apply { arms, .. } => arms.iter().map(|arm| arm.block).collect(),
         Terminator::Return | Terminator::Exit | Terminator::Reject => Vec::new(),
     };
-    out.reverse();
-    out
+    blocks.reverse();
+    blocks
 }
 
 /// Registers of values.
@@ -117,8 +119,10 @@ impl BodyDecoder<'_> {
                 match &data.inst {
                     Inst::Const(constant) => self.regs[result.index()] = Some(self.layout.alloc_constant(constant)),
                     Inst::Load(var) if self.form == CodeGranularity::Short => {
-                        let last = last_use.last_in_block(*block, result);
-                        if last.is_some_and(|last| !writes.has_write_between(*var, position, last)) {
+                        let last_position = last_use.last_in_block(*block, result);
+                        if last_position
+                            .is_some_and(|last_position| !writes.has_write_between(*var, position, last_position))
+                        {
                             self.regs[result.index()] = Some(self.var(*var)?);
                         }
                     }
@@ -136,8 +140,10 @@ impl BodyDecoder<'_> {
         self.code.ops.len() as InstIndex
     }
 
+    /// Emits the code of a block, then the stubs of its outgoing edges that need moves. Its label
+    /// becomes the index of its first instruction.
     fn emit_block(&mut self, block: Block) -> Result<(), DecodeFault> {
-        // A jump to the next instruction is redundant.
+        // A jump to the next instruction is redundant. Its target is still a label: the block.
         if let (Some(Op::Goto { pc }), CodeGranularity::Short) = (self.code.ops.last(), self.form)
             && *pc == block.0
         {
@@ -154,8 +160,8 @@ impl BodyDecoder<'_> {
             }
         }
         let data = &body.blocks[block];
-        for (at, data) in data.insts.iter().enumerate() {
-            (self.loc, self.origin) = (data.loc, InstOrigin::Inst(block, at));
+        for (index, data) in data.insts.iter().enumerate() {
+            (self.loc, self.origin) = (data.loc, InstOrigin::Inst(block, index));
             emit_inst(self, data).map_err(|fault| format!("{block}: {fault}"))?;
         }
         if let Some(term) = &data.term {
@@ -169,6 +175,8 @@ impl BodyDecoder<'_> {
         Ok(())
     }
 
+    /// Emits the branch at the end of a block. Targets are labels until
+    /// [`BodyDecoder::resolve_labels`].
     fn emit_terminator(&mut self, block: Block, term: &Terminator) -> Result<(), DecodeFault> {
         match term {
             Terminator::Jump(edge) => self.emit_edge(edge)?,
@@ -184,6 +192,8 @@ impl BodyDecoder<'_> {
                     let pc = self.edge_label(block, edge)?;
                     let mut words = Vec::new();
                     entries::push_words(&constant.bits, value.words as usize, &mut words);
+                    // Constants of one word are found by binary search, longer ones and varbits by
+                    // comparison.
                     match words[..] {
                         [word] if !value.is_varbit => switch.narrow.push((word, pc)),
                         _ => switch.wide.push((words.into_boxed_slice(), pc)),
@@ -203,6 +213,8 @@ impl BodyDecoder<'_> {
         Ok(())
     }
 
+    /// Emits a table application. The arms are in the order of the table's actions; each block of
+    /// an arm takes `hit` and the action parameters.
     fn emit_apply(&mut self, table: ir::TableId, keys: &[Value], arms: &[ir::ActionArm]) -> Result<(), DecodeFault> {
         let declared = self.pipeline.tables.get(table).ok_or_else(|| format!("{table} does not exist"))?;
         if declared.keys.len() != keys.len() {
@@ -220,6 +232,7 @@ impl BodyDecoder<'_> {
             if params.len() != wanted + 1 || self.order[arm.block.index()].is_none() {
                 return Err(format!("{} has {} parameters, {} wanted", arm.block, params.len(), wanted + 1));
             }
+            // The action parameters follow `hit`, because the parameters of a block are contiguous.
             let hit = self.value(params[0])?.first_word;
             site.arms.push(ApplyArm { pc: arm.block.0, hit, params: hit + 1 });
         }
@@ -232,9 +245,9 @@ impl BodyDecoder<'_> {
     /// Returns a label for the target of the edge. The label is a stub if the edge has moves or
     /// goes backwards.
     fn edge_label(&mut self, from: Block, edge: &BlockCall) -> Result<InstIndex, DecodeFault> {
-        let to = self.order.get(edge.block.index()).copied().flatten();
-        let back = to <= self.order[from.index()];
-        if edge.args.is_empty() && !back {
+        let target = self.order.get(edge.block.index()).copied().flatten();
+        let is_backward = target <= self.order[from.index()];
+        if edge.args.is_empty() && !is_backward {
             return Ok(edge.block.0);
         }
         let label = self.labels.len() as u32;
@@ -250,13 +263,13 @@ impl BodyDecoder<'_> {
             return Err(format!("{} takes {} arguments, {} given", edge.block, params.len(), edge.args.len()));
         }
         let mut moves = Vec::new();
-        for (at, (param, arg)) in params.iter().zip(&edge.args).enumerate() {
+        for (arg_index, (param, arg)) in params.iter().zip(&edge.args).enumerate() {
             let (d, a) = (self.value(*param)?, self.value(*arg)?);
             if d.words != a.words {
                 return Err(format!("{arg} has another width than {param}"));
             }
             if d.first_word != a.first_word {
-                moves.push((d, a, InstOrigin::Edge(edge.block, Some(at))));
+                moves.push((d, a, InstOrigin::Edge(edge.block, Some(arg_index))));
             }
         }
         self.parallel_moves(moves, edge.block);
@@ -265,12 +278,12 @@ impl BodyDecoder<'_> {
         Ok(())
     }
 
-    /// Emits parallel moves as a sequence, in which a register that another move still reads is
-    /// written last.
+    /// Emits parallel moves as a sequence: a register is written only when no remaining move reads
+    /// it. A move is its destination, its source and its origin; `to` is the target of the edge.
     fn parallel_moves(&mut self, mut moves: Vec<(Reg, Reg, InstOrigin)>, to: Block) {
         while !moves.is_empty() {
-            let free = moves.iter().position(|(d, ..)| moves.iter().all(|(_, a, _)| a.first_word != d.first_word));
-            match free {
+            let unread = moves.iter().position(|(d, ..)| moves.iter().all(|(_, a, _)| a.first_word != d.first_word));
+            match unread {
                 Some(index) => {
                     let (d, a, origin) = moves.swap_remove(index);
                     self.origin = origin;
@@ -279,13 +292,13 @@ impl BodyDecoder<'_> {
                 None => {
                     // Only cycles remain, so that one register is saved first.
                     let saved = moves[0].0;
-                    let ty = ir::Type::Bit(saved.words * 64);
-                    let copy = Reg { first_word: self.layout.alloc_value(ty).first_word, ..saved };
+                    let temporary_type = ir::Type::Bit(saved.words * 64);
+                    let temporary = Reg { first_word: self.layout.alloc_value(temporary_type).first_word, ..saved };
                     self.origin = InstOrigin::Edge(to, None);
-                    self.emit_move(copy, saved);
+                    self.emit_move(temporary, saved);
                     for (_, a, _) in &mut moves {
                         if a.first_word == saved.first_word {
-                            a.first_word = copy.first_word;
+                            a.first_word = temporary.first_word;
                         }
                     }
                 }
@@ -293,36 +306,37 @@ impl BodyDecoder<'_> {
         }
     }
 
-    /// Replaces labels by instruction indices.
+    /// Replaces labels by instruction indices. A jump backwards becomes [`Op::Back`], which
+    /// consumes fuel, so that each loop ends.
     fn resolve_labels(&mut self) -> Result<(), DecodeFault> {
         let labels = &self.labels;
-        let find = |label: &mut InstIndex| match labels.get(*label as usize).copied().flatten() {
+        let resolve = |label: &mut InstIndex| match labels.get(*label as usize).copied().flatten() {
             Some(pc) => {
                 *label = pc;
                 Ok(())
             }
             None => Err(format!("block{label} does not exist")),
         };
-        for (at, op) in self.code.ops.iter_mut().enumerate() {
+        for (index, op) in self.code.ops.iter_mut().enumerate() {
             match op {
                 Op::Goto { pc } => {
-                    find(pc)?;
-                    if *pc as usize <= at {
+                    resolve(pc)?;
+                    if *pc as usize <= index {
                         *op = Op::Back { pc: *pc };
                     }
                 }
                 Op::Branch { then, els, .. } => {
-                    find(then)?;
-                    find(els)?;
+                    resolve(then)?;
+                    resolve(els)?;
                 }
                 _ => {}
             }
         }
         for switch in &mut self.code.switches {
-            switch.narrow.iter_mut().try_for_each(|(_, pc)| find(pc))?;
-            switch.wide.iter_mut().try_for_each(|(_, pc)| find(pc))?;
-            find(&mut switch.default)?;
+            switch.narrow.iter_mut().try_for_each(|(_, pc)| resolve(pc))?;
+            switch.wide.iter_mut().try_for_each(|(_, pc)| resolve(pc))?;
+            resolve(&mut switch.default)?;
         }
-        self.code.applies.iter_mut().flat_map(|site| &mut site.arms).try_for_each(|arm| find(&mut arm.pc))
+        self.code.applies.iter_mut().flat_map(|site| &mut site.arms).try_for_each(|arm| resolve(&mut arm.pc))
     }
 }

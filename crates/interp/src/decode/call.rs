@@ -6,7 +6,8 @@ use crate::decode::error::DecodeFault;
 use crate::program::{CallArg, DecodedCall, Op, Reg};
 use ir::{Entity, ExternArg, ExternFn, ExternId, ExternKind, HashAlgorithm, Pipeline, Value};
 
-/// Emits an extern call.
+/// Decodes an extern call, adds it to the calls of the block, and emits the instruction that refers
+/// to it.
 pub(super) fn extern_call(
     decoder: &mut BodyDecoder<'_>,
     object: Option<ExternId>,
@@ -22,7 +23,7 @@ pub(super) fn extern_call(
     Ok(())
 }
 
-/// Decodes a call; `place` maps values to registers.
+/// Decodes a call; `reg_of` maps values to registers.
 ///
 /// Errors: the object, the arguments or the results do not fit the function.
 pub(crate) fn checked_call(
@@ -31,7 +32,7 @@ pub(crate) fn checked_call(
     func: ExternFn,
     args: &[ExternArg],
     results: &[Value],
-    place: &mut dyn FnMut(Value) -> Result<Reg, DecodeFault>,
+    reg_of: &mut dyn FnMut(Value) -> Result<Reg, DecodeFault>,
 ) -> Result<DecodedCall, DecodeFault> {
     let kind = match object {
         Some(id) => Some(&pipeline.externs.get(id).ok_or_else(|| format!("{id} does not exist"))?.kind),
@@ -49,13 +50,13 @@ pub(crate) fn checked_call(
         if let ExternArg::Str(text) = arg
             && names_algorithm(func)
         {
-            let found = algorithm::by_name(text).ok_or_else(|| format!("there is no hash algorithm {text}"))?;
-            algorithm = Some(found);
+            let named = algorithm::by_name(text).ok_or_else(|| format!("there is no hash algorithm {text}"))?;
+            algorithm = Some(named);
         }
-        decoded.push(call_arg(pipeline, arg, place)?);
+        decoded.push(call_arg(pipeline, arg, reg_of)?);
     }
     check_args(func, &decoded)?;
-    let results: Result<Vec<Reg>, DecodeFault> = results.iter().map(|value| place(*value)).collect();
+    let results: Result<Vec<Reg>, DecodeFault> = results.iter().map(|value| reg_of(*value)).collect();
     let results = results?;
     check_results(func, kind, &results)?;
     if names_algorithm(func) && algorithm.is_none() {
@@ -69,6 +70,8 @@ fn names_algorithm(func: ExternFn) -> bool {
     matches!(func, Hash | VerifyChecksum | UpdateChecksum | VerifyChecksumWithPayload | UpdateChecksumWithPayload)
 }
 
+/// Returns whether a function is called on an object of its kind (`kind`), or on none if it is not
+/// a method.
 fn object_fits(func: ExternFn, kind: Option<&ExternKind>) -> bool {
     use ExternFn::*;
     match func {
@@ -93,10 +96,11 @@ fn object_fits(func: ExternFn, kind: Option<&ExternKind>) -> bool {
 }
 
 /// Checks number and form of the arguments that the function requires, because the engine relies on
-/// them.
+/// them. A signature has a letter for each argument: `v` a value, `s` a list of values, `n`
+/// variables, `t` a table, `a` an action, `"` a string.
 fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), DecodeFault> {
     use ExternFn::*;
-    let shape: String = args
+    let signature: String = args
         .iter()
         .map(|arg| match arg {
             CallArg::Value(_) => 'v',
@@ -107,7 +111,7 @@ fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), DecodeFault> {
             CallArg::Action(_) => 'a',
         })
         .collect();
-    let wanted: &[&str] = match func {
+    let allowed: &[&str] = match func {
         CounterCount | MeterExecute => &["v", "vv"],
         DirectCounterCount => &["t", "tv"],
         DirectMeterExecute => &["t", "tv", "tvv"],
@@ -136,15 +140,16 @@ fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), DecodeFault> {
         SetEntryExpireTime => &["tv"],
         RestartExpireTimer => &["t"],
     };
-    match wanted.contains(&shape.as_str()) {
+    match allowed.contains(&signature.as_str()) {
         true => Ok(()),
-        false => Err(format!("{} is called with arguments of shape `{shape}`, not {wanted:?}", func.name())),
+        false => Err(format!("{} is called with arguments of shape `{signature}`, not {allowed:?}", func.name())),
     }
 }
 
+/// Checks that the call has as many results as the function returns values.
 fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> Result<(), DecodeFault> {
     use ExternFn::*;
-    let wanted = match (func, kind) {
+    let expected = match (func, kind) {
         (RegisterRead, Some(ExternKind::Register { elem, .. })) => elem.len(),
         (
             MeterExecute
@@ -167,21 +172,23 @@ fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> 
         ) => 1,
         _ => 0,
     };
-    match results.len() == wanted {
+    match results.len() == expected {
         true => Ok(()),
-        false => Err(format!("{} has {} results, {wanted} wanted", func.name(), results.len())),
+        false => Err(format!("{} has {} results, {expected} wanted", func.name(), results.len())),
     }
 }
 
+/// Decodes one argument; `reg_of` maps values to registers. An entity that the pipeline does not
+/// have is an error.
 fn call_arg(
     pipeline: &Pipeline,
     arg: &ExternArg,
-    place: &mut dyn FnMut(Value) -> Result<Reg, DecodeFault>,
+    reg_of: &mut dyn FnMut(Value) -> Result<Reg, DecodeFault>,
 ) -> Result<CallArg, DecodeFault> {
     Ok(match arg {
-        ExternArg::Value(value) => CallArg::Value(place(*value)?),
+        ExternArg::Value(value) => CallArg::Value(reg_of(*value)?),
         ExternArg::Values(values) => {
-            let regs: Result<Vec<Reg>, DecodeFault> = values.iter().map(|value| place(*value)).collect();
+            let regs: Result<Vec<Reg>, DecodeFault> = values.iter().map(|value| reg_of(*value)).collect();
             CallArg::Values(regs?)
         }
         ExternArg::Str(text) => CallArg::Str(text.clone()),

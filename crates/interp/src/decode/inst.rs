@@ -7,7 +7,9 @@ use crate::program::*;
 use crate::wide_int::mask64;
 use ir::{BinaryOp, HeaderId, Inst, InstData, UnaryOp, Value, VarKind};
 
-/// Decodes one IR instruction.
+/// Decodes one IR instruction. As in [`Op`], `d` is the register of the result, `a` and `b` are
+/// operands, and `c` is a condition. Values of one word take the short form of an operation if it
+/// has one.
 pub(super) fn emit_inst(decoder: &mut BodyDecoder<'_>, data: &InstData) -> Result<(), DecodeFault> {
     let result = |decoder: &mut BodyDecoder<'_>| match data.results[..] {
         [result] => decoder.value(result),
@@ -81,7 +83,7 @@ pub(super) fn emit_inst(decoder: &mut BodyDecoder<'_>, data: &InstData) -> Resul
     Ok(())
 }
 
-/// Decodes an instruction on headers, parser or deparser.
+/// Decodes an instruction on headers, parser or deparser; `h` is the index of a header.
 fn emit_packet_inst(decoder: &mut BodyDecoder<'_>, inst: &Inst, results: &[Value]) -> Result<(), DecodeFault> {
     let header = |decoder: &BodyDecoder<'_>, header: HeaderId| match decoder.pipeline.headers.get(header) {
         Some(_) => Ok(header.0),
@@ -97,8 +99,8 @@ fn emit_packet_inst(decoder: &mut BodyDecoder<'_>, inst: &Inst, results: &[Value
         Inst::SetInvalid(h) => Op::SetInvalid { h: header(decoder, *h)? },
         Inst::CopyHeader { dst, src } => {
             let (dst, src) = (header(decoder, *dst)?, header(decoder, *src)?);
-            let ty = |h: u32| decoder.pipeline.headers[HeaderId(h)].ty;
-            if ty(dst) != ty(src) {
+            let header_type = |h: u32| decoder.pipeline.headers[HeaderId(h)].ty;
+            if header_type(dst) != header_type(src) {
                 return Err("a header is copied to one of another type".to_owned());
             }
             Op::Copy { dst, src }
@@ -140,6 +142,8 @@ fn emit_wide(decoder: &mut BodyDecoder<'_>, op: WideOp) {
     decoder.emit(Op::Wide { index });
 }
 
+/// Emits a store to a variable. A field needs its header's index, because a store to a field of an
+/// invalid header has no effect.
 fn emit_store(decoder: &mut BodyDecoder<'_>, var: ir::VarId, value: Value) -> Result<(), DecodeFault> {
     let (d, a) = (decoder.var(var)?, decoder.value(value)?);
     if d.words != a.words {
@@ -153,6 +157,7 @@ fn emit_store(decoder: &mut BodyDecoder<'_>, var: ir::VarId, value: Value) -> Re
     Ok(())
 }
 
+/// Emits a unary operation from register `a` to `d`. The mask drops the bits beyond the width.
 fn emit_unary(decoder: &mut BodyDecoder<'_>, op: UnaryOp, d: Reg, a: Reg) {
     if d.words != 1 || a.words != 1 {
         return emit_wide(decoder, WideOp::Unary { op, d, a });
@@ -166,15 +171,17 @@ fn emit_unary(decoder: &mut BodyDecoder<'_>, op: UnaryOp, d: Reg, a: Reg) {
     });
 }
 
+/// Emits a binary operation. Signed comparisons shift the sign to bit 63; greater-than is less-than
+/// with exchanged operands. Operations without a form for one word are emitted as wide ones.
 fn emit_binary(decoder: &mut BodyDecoder<'_>, op: BinaryOp, dst: Reg, left: Reg, right: Reg) {
     use BinaryOp::*;
-    let narrow = dst.words == 1 && left.words == 1 && right.words == 1;
+    let is_one_word = dst.words == 1 && left.words == 1 && right.words == 1;
     let (d, a, b) = (dst.first_word, left.first_word, right.first_word);
     let mask = mask64(left.width);
     let shift = 64 - left.width.min(64);
-    let signed = left.is_signed && left.width > 0;
+    let is_signed = left.is_signed && left.width > 0;
     let op = match op {
-        _ if !narrow => return emit_wide(decoder, WideOp::Binary { op, d: dst, a: left, b: right }),
+        _ if !is_one_word => return emit_wide(decoder, WideOp::Binary { op, d: dst, a: left, b: right }),
         Add => Op::Add1 { d, a, b, mask },
         Sub => Op::Sub1 { d, a, b, mask },
         Mul => Op::Mul1 { d, a, b, mask },
@@ -182,13 +189,13 @@ fn emit_binary(decoder: &mut BodyDecoder<'_>, op: BinaryOp, dst: Reg, left: Reg,
         Or => Op::Or1 { d, a, b },
         Xor => Op::Xor1 { d, a, b },
         Shl => Op::Shl1 { d, a, b, mask },
-        Shr if !signed => Op::Shr1 { d, a, b },
+        Shr if !is_signed => Op::Shr1 { d, a, b },
         Eq => Op::Eq1 { d, a, b },
         Ne => Op::Ne1 { d, a, b },
-        Lt if signed => Op::LtS1 { d, a, b, shift },
-        Le if signed => Op::LeS1 { d, a, b, shift },
-        Gt if signed => Op::LtS1 { d, a: b, b: a, shift },
-        Ge if signed => Op::LeS1 { d, a: b, b: a, shift },
+        Lt if is_signed => Op::LtS1 { d, a, b, shift },
+        Le if is_signed => Op::LeS1 { d, a, b, shift },
+        Gt if is_signed => Op::LtS1 { d, a: b, b: a, shift },
+        Ge if is_signed => Op::LeS1 { d, a: b, b: a, shift },
         Lt => Op::Lt1 { d, a, b },
         Le => Op::Le1 { d, a, b },
         Gt => Op::Lt1 { d, a: b, b: a },
@@ -200,6 +207,8 @@ fn emit_binary(decoder: &mut BodyDecoder<'_>, op: BinaryOp, dst: Reg, left: Reg,
     decoder.emit(op);
 }
 
+/// Emits a cast from register `a` to `d`: sign extension, truncation, or only a move, because the
+/// bits beyond an unsigned value's width are 0.
 fn emit_cast(decoder: &mut BodyDecoder<'_>, d: Reg, a: Reg) {
     if d.words != 1 || a.words != 1 {
         return emit_wide(decoder, WideOp::Cast { d, a });

@@ -27,21 +27,23 @@ pub struct RegisterLayout {
 }
 
 impl RegisterLayout {
-    /// Allocates registers to all variables; the fields of a header are contiguous.
+    /// Allocates registers to all variables: first to the fields, so that those of a header are
+    /// contiguous, then to the others.
     pub fn new(pipeline: &Pipeline) -> RegisterLayout {
         let mut vars = vec![None; pipeline.vars.len()];
-        let mut next = 0;
-        let mut place = |id: VarId| {
-            if let (Some(var), Some(place @ None)) = (pipeline.vars.get(id), vars.get_mut(id.index())) {
-                let reg = register_at(var.ty, next);
-                next += reg.words;
-                *place = Some(reg);
+        let mut next_word = 0;
+        // Assigns the next free words to a variable without them. Returns the word after them.
+        let mut assign = |id: VarId| {
+            if let (Some(var), Some(slot @ None)) = (pipeline.vars.get(id), vars.get_mut(id.index())) {
+                let reg = register_at(var.ty, next_word);
+                next_word += reg.words;
+                *slot = Some(reg);
             }
-            next
+            next_word
         };
         let fields = pipeline.headers.values().flat_map(|h| h.fields.iter().copied());
-        let field_end = fields.map(&mut place).last().unwrap_or(0);
-        let var_end = pipeline.vars.keys().map(&mut place).last().unwrap_or(field_end);
+        let field_end = fields.map(&mut assign).last().unwrap_or(0);
+        let var_end = pipeline.vars.keys().map(&mut assign).last().unwrap_or(field_end);
         let vars = vars.into_iter().map(Option::unwrap_or_default).collect();
         RegisterLayout {
             vars,
@@ -111,35 +113,41 @@ impl RegisterLayout {
         pipeline.headers.iter().map(|(id, header)| self.header(pipeline, id, header)).collect()
     }
 
+    /// Returns a header with the registers of its fields. A field's position is in bits from the
+    /// start of the header, without the varbit. The words of the fields must be contiguous, because
+    /// the engine copies headers as a whole.
     fn header(&self, pipeline: &Pipeline, id: HeaderId, header: &ir::Header) -> Result<DecodedHeader, LoadError> {
-        let wrong = |what: &str| LoadError::Inconsistent { place: header.name.clone(), what: what.to_owned() };
-        let declared = pipeline.header_types.get(header.ty).ok_or_else(|| wrong("it has no type"))?;
+        let inconsistent =
+            |violation: &str| LoadError::Inconsistent { place: header.name.clone(), what: violation.to_owned() };
+        let declared = pipeline.header_types.get(header.ty).ok_or_else(|| inconsistent("it has no type"))?;
         if declared.fields.len() != header.fields.len() {
-            return Err(wrong("it has another number of fields than its type"));
+            return Err(inconsistent("it has another number of fields than its type"));
         }
         let mut fields = Vec::new();
-        let (mut position, mut varbit) = (0u32, None);
+        let (mut bit_position, mut varbit) = (0u32, None);
         for (index, var) in header.fields.iter().enumerate() {
             let reg = self.var(*var);
-            fields.push(HeaderFieldReg { var: *var, reg, position });
+            fields.push(HeaderFieldReg { var: *var, reg, position: bit_position });
             if reg.is_varbit {
                 varbit = Some(index);
             } else {
-                position = position.saturating_add(reg.width);
+                bit_position = bit_position.saturating_add(reg.width);
             }
         }
-        let first = fields.first().map_or(0, |f| f.reg.first_word);
-        let slots = (first, fields.iter().map(|f| f.reg.words).sum());
-        if fields.last().is_some_and(|f| f.reg.first_word + f.reg.words != first + slots.1) {
-            return Err(wrong("its fields are shared with another header"));
+        let first_word = fields.first().map_or(0, |f| f.reg.first_word);
+        let word_range = (first_word, fields.iter().map(|f| f.reg.words).sum());
+        if fields.last().is_some_and(|f| f.reg.first_word + f.reg.words != first_word + word_range.1) {
+            return Err(inconsistent("its fields are shared with another header"));
         }
-        let members = header.union.and_then(|u| pipeline.unions.get(u)).map(|u| u.members.as_slice());
-        let union_members = members.unwrap_or_default().iter().filter(|m| **m != id).map(|m| m.0).collect();
+        // The other members of its union become invalid when this header becomes valid.
+        let members = header.union.and_then(|union| pipeline.unions.get(union)).map(|union| union.members.as_slice());
+        let union_members =
+            members.unwrap_or_default().iter().filter(|member| **member != id).map(|member| member.0).collect();
         Ok(DecodedHeader {
             name: header.name.clone(),
             fields,
-            word_range: slots,
-            fixed_bits: position,
+            word_range,
+            fixed_bits: bit_position,
             varbit,
             union_members,
             is_local: header.local,

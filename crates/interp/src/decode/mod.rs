@@ -21,13 +21,15 @@ use layout::RegisterLayout;
 /// flight.
 const MAX_SLOTS: u64 = 1 << 23;
 
-/// Decodes a pipeline.
+/// Decodes a pipeline. `form` is the granularity of the code.
 ///
 /// Errors: the pipeline is inconsistent or larger than a limit of the engine.
 pub fn decode(pipeline: &Pipeline, form: CodeGranularity) -> Result<DecodedProgram, LoadError> {
-    let slots: u64 = pipeline.vars.values().map(|v| u64::from(v.ty.width() / 64 + 2)).sum();
-    if slots > MAX_SLOTS {
-        return Err(LoadError::TooLarge { slots, most: MAX_SLOTS });
+    // An upper bound, before anything is allocated: one word for a remainder, one for a varbit's
+    // length.
+    let word_count: u64 = pipeline.vars.values().map(|v| u64::from(v.ty.width() / 64 + 2)).sum();
+    if word_count > MAX_SLOTS {
+        return Err(LoadError::TooLarge { slots: word_count, most: MAX_SLOTS });
     }
     let mut layout = RegisterLayout::new(pipeline);
     let mut codes = Vec::new();
@@ -36,9 +38,9 @@ pub fn decode(pipeline: &Pipeline, form: CodeGranularity) -> Result<DecodedProgr
             .map_err(|what| LoadError::Inconsistent { place: control.name.clone(), what })?;
         codes.push(code);
     }
-    let error = |name: &str| pipeline.errors.iter().position(|e| e == name).unwrap_or(0) as u32;
+    let error_index = |name: &str| pipeline.errors.iter().position(|e| e == name).unwrap_or(0) as u32;
     let metadata = metadata(pipeline).map(|id| layout.var(id)).collect();
-    let words = |listed: &ir::ActionRef| match pipeline.actions.get(listed.action) {
+    let args_len = |listed: &ir::ActionRef| match pipeline.actions.get(listed.action) {
         Some(_) => entries::action_layout(pipeline, listed.action).last().map_or(0, |f| (f.offset + f.words) as u32),
         None => 0,
     };
@@ -57,20 +59,20 @@ pub fn decode(pipeline: &Pipeline, form: CodeGranularity) -> Result<DecodedProgr
         color_encodings: color_encodings(pipeline),
         default_expire_profile: pipeline.tables.values().map(default_expire_profile).collect(),
         errors: ErrorIndices {
-            packet_too_short: error("PacketTooShort"),
-            header_too_short: error("HeaderTooShort"),
-            parser_timeout: error("ParserTimeout"),
-            parser_invalid_argument: error("ParserInvalidArgument"),
+            packet_too_short: error_index("PacketTooShort"),
+            header_too_short: error_index("HeaderTooShort"),
+            parser_timeout: error_index("ParserTimeout"),
+            parser_invalid_argument: error_index("ParserInvalidArgument"),
         },
         externs: pipeline.externs.len(),
         tables: pipeline.tables.len(),
-        arm_words: pipeline.tables.values().map(|t| t.actions.iter().map(words).collect()).collect(),
+        arm_words: pipeline.tables.values().map(|t| t.actions.iter().map(args_len).collect()).collect(),
     };
     program.initial = layout.initial();
     program.word_vars = vec![0; program.var_words.1 as usize];
     for (index, reg) in program.var_regs.iter().enumerate() {
-        let first = (reg.first_word - program.var_words.0) as usize;
-        program.word_vars[first..first + reg.words as usize].fill(index as u32);
+        let first_word = (reg.first_word - program.var_words.0) as usize;
+        program.word_vars[first_word..first_word + reg.words as usize].fill(index as u32);
     }
     if program.initial.len() as u64 > 2 * MAX_SLOTS {
         return Err(LoadError::TooLarge { slots: program.initial.len() as u64, most: 2 * MAX_SLOTS });

@@ -10,20 +10,22 @@ pub(super) struct LastUses {
 }
 
 impl LastUses {
+    /// Finds the uses of values in these blocks, which are in the order of their code. A use has
+    /// the position of its instruction in the block; the terminator comes after the last one.
     pub fn new(body: &Body, blocks: &[Block]) -> LastUses {
         let mut uses: HashMap<Value, (Block, usize, bool)> = HashMap::new();
         for block in blocks {
             let data = &body.blocks[*block];
-            let mut note = |value: Value, position: usize| {
+            let mut note_use = |value: Value, position: usize| {
                 let entry = uses.entry(value).or_insert((*block, position, true));
                 entry.2 &= entry.0 == *block;
                 entry.1 = position;
             };
             for (position, data) in data.insts.iter().enumerate() {
-                for_each_operand(&data.inst, |value| note(value, position));
+                for_each_operand(&data.inst, |value| note_use(value, position));
             }
             if let Some(term) = &data.term {
-                for_each_term_operand(&term.term, |value| note(value, data.insts.len()));
+                for_each_term_operand(&term.term, |value| note_use(value, data.insts.len()));
             }
         }
         LastUses { uses }
@@ -45,6 +47,7 @@ pub(super) struct VariableWrites {
 }
 
 impl VariableWrites {
+    /// Finds the instructions of one block that write variables.
     pub fn new(pipeline: &Pipeline, insts: &[ir::InstData]) -> VariableWrites {
         let is_field = |v: &ir::Var| matches!(v.kind, VarKind::Field(..));
         let field = pipeline.vars.values().map(is_field).collect();
@@ -77,26 +80,26 @@ fn writes_variables(func: ExternFn) -> bool {
     matches!(func, ExternFn::MarkToDrop | ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload)
 }
 
-/// Calls `note` for each value that the instruction reads.
-fn for_each_operand(inst: &Inst, mut note: impl FnMut(Value)) {
+/// Calls `visit` for each value that the instruction reads.
+fn for_each_operand(inst: &Inst, mut visit: impl FnMut(Value)) {
     match inst {
         Inst::Store(_, a)
         | Inst::Unary(_, a)
         | Inst::Cast(_, a)
         | Inst::Slice { value: a, .. }
         | Inst::ExtractVarbit(_, a)
-        | Inst::Advance(a) => note(*a),
+        | Inst::Advance(a) => visit(*a),
         Inst::Binary(_, a, b) | Inst::Concat(a, b) | Inst::Verify(a, b) => {
-            note(*a);
-            note(*b);
+            visit(*a);
+            visit(*b);
         }
-        Inst::Select { cond, then, els } => [*cond, *then, *els].into_iter().for_each(note),
-        Inst::InValueSet(_, keys) => keys.iter().copied().for_each(note),
+        Inst::Select { cond, then, els } => [*cond, *then, *els].into_iter().for_each(visit),
+        Inst::InValueSet(_, keys) => keys.iter().copied().for_each(visit),
         Inst::Extern { args, .. } => {
             for arg in args {
                 match arg {
-                    ExternArg::Value(value) => note(*value),
-                    ExternArg::Values(values) => values.iter().copied().for_each(&mut note),
+                    ExternArg::Value(value) => visit(*value),
+                    ExternArg::Values(values) => values.iter().copied().for_each(&mut visit),
                     _ => {}
                 }
             }
@@ -105,22 +108,22 @@ fn for_each_operand(inst: &Inst, mut note: impl FnMut(Value)) {
     }
 }
 
-/// Calls `note` for each value that the terminator reads.
-fn for_each_term_operand(term: &Terminator, mut note: impl FnMut(Value)) {
+/// Calls `visit` for each value that the terminator reads.
+fn for_each_term_operand(term: &Terminator, mut visit: impl FnMut(Value)) {
     match term {
-        Terminator::Jump(to) => to.args.iter().copied().for_each(note),
+        Terminator::Jump(target) => target.args.iter().copied().for_each(visit),
         Terminator::Branch { cond, then, els } => {
-            note(*cond);
-            then.args.iter().chain(&els.args).copied().for_each(note);
+            visit(*cond);
+            then.args.iter().chain(&els.args).copied().for_each(visit);
         }
         Terminator::Switch { value, cases, default } => {
-            note(*value);
-            for (_, to) in cases {
-                to.args.iter().copied().for_each(&mut note);
+            visit(*value);
+            for (_, target) in cases {
+                target.args.iter().copied().for_each(&mut visit);
             }
-            default.args.iter().copied().for_each(note);
+            default.args.iter().copied().for_each(visit);
         }
-        Terminator::Apply { keys, .. } => keys.iter().copied().for_each(note),
+        Terminator::Apply { keys, .. } => keys.iter().copied().for_each(visit),
         Terminator::Return | Terminator::Exit | Terminator::Reject => {}
     }
 }

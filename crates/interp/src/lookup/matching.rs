@@ -13,14 +13,15 @@ pub fn entry_matches<'a>(layout: &KeyLayout, entry: &[u64], value: impl Fn(&Pack
 /// Returns whether a field of an entry matches a value. The words of an entry have the layout of
 /// [`PackedKeyField`].
 fn field_matches(field: &PackedKeyField, entry: &[u64], value: &[u64]) -> bool {
-    let (want, second) = (field.value(entry), field.second(entry));
-    let differs = |word: usize| value[word] ^ want[word];
+    // `second` is the mask, the prefix length, the end of the range, or the flag of a wildcard.
+    let (entry_value, second) = (field.value(entry), field.second(entry));
+    let differs = |word: usize| value[word] ^ entry_value[word];
     match field.kind {
-        MatchKind::Exact => value == want,
+        MatchKind::Exact => value == entry_value,
         MatchKind::Ternary => (0..field.words).all(|word| differs(word) & second[word] == 0),
         MatchKind::Lpm => (0..field.words).all(|word| differs(word) & prefix_mask(field, second[0] as u32, word) == 0),
-        MatchKind::Range => is_ordered(field, want, value) && is_ordered(field, value, second),
-        MatchKind::Optional => second[0] == 0 || value == want,
+        MatchKind::Range => is_ordered(field, entry_value, value) && is_ordered(field, value, second),
+        MatchKind::Optional => second[0] == 0 || value == entry_value,
         // Selector keys choose among the members of a group, not among entries.
         MatchKind::Selector => true,
     }
@@ -37,10 +38,11 @@ pub fn prefix_mask(field: &PackedKeyField, prefix_len: u32, word: usize) -> u64 
 /// signed.
 fn is_ordered(field: &PackedKeyField, low: &[u64], high: &[u64]) -> bool {
     let top = field.words.saturating_sub(1);
+    // A flipped sign bit orders two's complement like an unsigned number.
     let sign = if field.signed && field.width > 0 { 1 << ((field.width - 1) % 64) } else { 0 };
-    let word = |words: &[u64], at: usize| if at == top { words[at] ^ sign } else { words[at] };
-    let differing = (0..field.words).rev().find(|at| low[*at] != high[*at]);
-    differing.is_none_or(|at| word(low, at) < word(high, at))
+    let word = |words: &[u64], index: usize| if index == top { words[index] ^ sign } else { words[index] };
+    let differing = (0..field.words).rev().find(|index| low[*index] != high[*index]);
+    differing.is_none_or(|index| word(low, index) < word(high, index))
 }
 
 /// Returns the sort key of matching entries, of which the least one wins: largest priority, then

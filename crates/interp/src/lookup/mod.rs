@@ -134,10 +134,11 @@ impl ReferenceTable {
     }
 
     /// Looks up a packet's key and returns the slot of the hit entry. `slots` are the packet's
-    /// words.
+    /// words, `keys` the registers of the key elements.
     ///
-    /// The table of an explainer looks entries up in `state` under the table id `id`, and inserts
-    /// them at their first hit with the time `now`.
+    /// The exact words of the key select a group; the first match in it is the result, because its
+    /// entries are in the order of precedence. The table of an explainer looks entries up in
+    /// `state` under the table id `id`, and inserts them at their first hit with the time `now`.
     pub fn lookup(
         &mut self,
         (state, id): (&ControlState, TableId),
@@ -208,7 +209,7 @@ impl ReferenceTable {
     }
 
     /// Adds an entry, which packets find after [`ReferenceTable::sort_changed_groups`]. Its idle
-    /// timer starts at `now`.
+    /// timer starts at `now`. Returns its slot.
     pub fn insert(&mut self, entry: &StoredEntry, counter: Counter, now: u64) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(EntrySlot::free());

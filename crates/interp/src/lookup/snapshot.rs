@@ -15,8 +15,9 @@ pub fn find_in_state<'a>(
     layout: &KeyLayout,
     key: &[u64],
 ) -> Option<&'a StoredEntry> {
-    let mut others = layout.fields.iter().filter(|field| field.kind != MatchKind::Exact);
-    match (others.next(), others.next()) {
+    let mut inexact_fields = layout.fields.iter().filter(|field| field.kind != MatchKind::Exact);
+    // Exact tables and tables with one prefix are found by key; others are scanned.
+    match (inexact_fields.next(), inexact_fields.next()) {
         (None, _) => state.get_entry(table, &PackedKey::from_slice(key), 0),
         (Some(field), None) if field.kind == MatchKind::Lpm => {
             longest_prefix(state, table, field, PackedKey::from_slice(key))
@@ -28,6 +29,8 @@ pub fn find_in_state<'a>(
     }
 }
 
+/// Returns the entry with the longest prefix that matches the key, by one exact lookup for each
+/// prefix length in the table. `field` is the LPM field; all others are exact.
 fn longest_prefix<'a>(
     state: &'a ControlState,
     table: TableId,

@@ -46,6 +46,7 @@ impl DpdkDevice {
         }
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
+        // A PCI address has no driver here, because DPDK finds the driver of a card itself.
         let driver = match (pci_address(name), driver_of(name)) {
             (true, _) => None,
             (false, Some(driver)) => Some(driver),
@@ -96,7 +97,7 @@ impl DpdkDevice {
 
     /// Returns the value of an argument.
     pub fn argument(&self, key: &str) -> Option<&str> {
-        self.arguments.iter().find(|(one, _)| one == key).map(|(_, value)| value.as_str())
+        self.arguments.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// Iterates over the keys of all arguments.
@@ -158,9 +159,10 @@ fn pci_address(text: &str) -> bool {
 /// Returns the driver of a device name: the driver's name with a suffix. The driver's name without
 /// a suffix is the name of an interface, not of a device.
 fn driver_of(name: &str) -> Option<&'static str> {
-    let tells_apart =
-        |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    DRIVERS.iter().map(|(driver, _)| *driver).find(|driver| name.strip_prefix(driver).is_some_and(tells_apart))
+    let is_suffix = |suffix: &str| {
+        !suffix.is_empty() && suffix.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    };
+    DRIVERS.iter().map(|(driver, _)| *driver).find(|driver| name.strip_prefix(driver).is_some_and(is_suffix))
 }
 
 #[cfg(test)]

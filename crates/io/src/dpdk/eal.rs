@@ -27,26 +27,30 @@ static LOG: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 /// Whether memory is in huge pages, or why the start failed.
 static STARTED: OnceLock<Result<bool, String>> = OnceLock::new();
 
-/// Starts DPDK unless it is running. Returns whether its memory is in huge pages.
+/// Starts DPDK unless it is running. Returns whether its memory is in huge pages. DPDK can be
+/// started once per process, so after a failure each further call fails, too, with the text of the
+/// first error.
 pub(super) fn start_eal(options: &EalOptions) -> Result<bool, DpdkError> {
     let mut failure = None;
-    let outcome = STARTED.get_or_init(|| {
+    let first_outcome = STARTED.get_or_init(|| {
         try_start(options).map_err(|error| {
             let text = error.to_string();
             failure = Some(error);
             text
         })
     });
-    match (failure, outcome) {
+    match (failure, first_outcome) {
         (Some(error), _) => Err(error),
         (None, Err(first)) => Err(DpdkError::NotStarted { first: first.clone() }),
-        (None, Ok(huge)) => Ok(*huge),
+        (None, Ok(has_huge_pages)) => Ok(*has_huge_pages),
     }
 }
 
+/// Starts DPDK, with memory in huge pages if the options want it and enough are free. Returns
+/// whether it uses huge pages.
 fn try_start(options: &EalOptions) -> Result<bool, DpdkError> {
     let (free_mb, wanted_mb) = (free_huge_mb(), u64::from(options.memory_mb));
-    let huge = match options.huge_pages {
+    let use_huge_pages = match options.huge_pages {
         HugePages::Avoid => false,
         HugePages::IfFree => free_mb >= wanted_mb,
         HugePages::Require if free_mb >= wanted_mb => true,
@@ -54,10 +58,11 @@ fn try_start(options: &EalOptions) -> Result<bool, DpdkError> {
     };
     // Start on a separate thread, because DPDK pins the starting thread. The thread leaves the
     // caller's network namespace, because a DPDK thread would inherit it and keep it alive.
-    let outcome = thread::scope(|scope| scope.spawn(|| leave_namespace().and_then(|()| init(options, huge))).join());
+    let outcome =
+        thread::scope(|scope| scope.spawn(|| leave_namespace().and_then(|()| init(options, use_huge_pages))).join());
     let outcome = outcome.unwrap_or_else(|_| Err(io::Error::other("the starting thread panicked")));
     outcome.map_err(|problem| DpdkError::Start { problem, log: log() })?;
-    Ok(huge)
+    Ok(use_huge_pages)
 }
 
 /// Enters the network namespace of the process, because the calling thread can be in another one.
@@ -72,15 +77,18 @@ fn leave_namespace() -> io::Result<()> {
     sys::enter_network_namespace(own.as_fd())
 }
 
-fn init(options: &EalOptions, huge: bool) -> io::Result<()> {
+/// Calls DPDK's initialisation with the arguments for these options. Must run once per process, on
+/// a thread of its own, because DPDK changes the processors of the calling thread.
+fn init(options: &EalOptions, use_huge_pages: bool) -> io::Result<()> {
     // SAFETY: the function has the required signature and lives as long as the program.
     unsafe { ffi::td_log_to(write_log) };
     let cores: Vec<String> = sys::allowed_cores()?.iter().map(usize::to_string).collect();
     let mut arguments: Vec<String> =
         ["terrace", "--no-telemetry", "-a", NO_PCI_DEVICE, "--lcores"].iter().map(ToString::to_string).collect();
+    // One DPDK thread (number 0), which may run on each processor of this process.
     arguments.push(format!("0@({})", cores.join(",")));
     let memory = options.memory_mb.max(16).to_string();
-    match huge {
+    match use_huge_pages {
         // One unnamed file per page size, which memif needs for sharing it.
         true => arguments.extend(["--in-memory", "--single-file-segments"].map(str::to_owned)),
         // DPDK does not accept these together with --in-memory. No files remain in either case.
@@ -114,7 +122,8 @@ pub(super) fn last_error() -> io::Error {
     io::Error::from_raw_os_error(unsafe { ffi::td_errno() })
 }
 
-/// Stores DPDK's log output; called by the C library.
+/// Stores DPDK's log output; called by the C library. Keeps the last [`LOG_LINES`] lines, which an
+/// error quotes.
 extern "C" fn write_log(_: *mut c_void, text: *const c_char, len: usize) -> ssize_t {
     // SAFETY: the C library passes `len` bytes that do not change during the call.
     let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };

@@ -38,6 +38,7 @@ pub(super) struct DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// Converts the properties that the C shim reports.
     fn new(raw: &RawInfo) -> DeviceInfo {
         // SAFETY: the shim terminates the name with a zero within the array.
         let driver = unsafe { CStr::from_ptr(raw.driver.as_ptr()) };
@@ -118,6 +119,7 @@ impl EthDevice {
         Ok(EthDevice { port, namespace, removed, started: AtomicBool::new(false) })
     }
 
+    /// Returns the properties of the device.
     pub(super) fn info(&self) -> io::Result<DeviceInfo> {
         let mut raw = RawInfo::default();
         // SAFETY: `raw` lives across the call and has the layout of the shim.
@@ -127,8 +129,8 @@ impl EthDevice {
         }
     }
 
-    /// Configures and starts the device. Returns its properties and queues, or the operation that
-    /// failed with its error.
+    /// Configures and starts the device, with one receive and one transmit queue for each pool of
+    /// `setup`. Returns its properties and queues, or the operation that failed with its error.
     pub(super) fn start(
         self,
         setup: &DeviceConfig<'_>,
@@ -159,14 +161,14 @@ impl EthDevice {
             return Err((step, io::Error::from_raw_os_error(outcome.wrapping_neg())));
         }
         self.started.store(raw.started != 0, Ordering::Relaxed);
-        let alone = pools.len() == 1;
+        let is_only_queue = pools.len() == 1;
         let device = Arc::new(self);
         let queue = |(index, pool): (usize, &Arc<Pool>)| DeviceQueue {
             port: device.port,
             index: index as u16,
             device: Arc::clone(&device),
             pool: Arc::clone(pool),
-            alone,
+            alone: is_only_queue,
         };
         Ok((DeviceInfo::new(&raw), setup.pools.iter().enumerate().map(queue).collect()))
     }
@@ -198,6 +200,7 @@ impl EthDevice {
         drop_counters
     }
 
+    /// Removes the device from DPDK. The calling thread must be in the device's network namespace.
     fn remove(&self) {
         let argument: *const AtomicBool = self.removed;
         // SAFETY: the port exists until this call, and it has no queues any more, because queues
@@ -210,11 +213,12 @@ impl EthDevice {
 }
 
 impl Drop for EthDevice {
+    /// Removes the device, in the network namespace in which it was added.
     fn drop(&mut self) {
         let _guard = super::open::lock_devices();
         let inode = |file: &File| file.metadata().map(|data| data.st_ino()).ok();
-        let here = File::open("/proc/thread-self/ns/net").ok().and_then(|file| inode(&file));
-        if here == inode(&self.namespace) {
+        let current_inode = File::open("/proc/thread-self/ns/net").ok().and_then(|file| inode(&file));
+        if current_inode == inode(&self.namespace) {
             return self.remove();
         }
         // Remove the device in its own namespace, because drivers identify an interface by its
@@ -261,10 +265,10 @@ impl DeviceQueue {
         self.index
     }
 
-    /// Receives up to `count` packets, at most [`BURST`], and passes them to `each`. Returns their
-    /// number. Never blocks.
+    /// Receives up to `count` packets, at most [`BURST`], and passes them to `handle`. Returns
+    /// their number. Never blocks.
     #[inline]
-    pub(super) fn receive(&mut self, count: usize, mut each: impl FnMut(RxMbuf)) -> usize {
+    pub(super) fn receive(&mut self, count: usize, mut handle: impl FnMut(RxMbuf)) -> usize {
         // Not initialised, because that would cost as much as receiving.
         let mut packets = [const { MaybeUninit::<RawPacket>::uninit() }; BURST];
         if !self.is_started() {
@@ -277,25 +281,25 @@ impl DeviceQueue {
         for packet in &packets[..usize::from(received)] {
             // SAFETY: the shim initialised this number of packets and passed ownership of their
             // mbufs.
-            each(unsafe { RxMbuf::new(packet.assume_init()) });
+            handle(unsafe { RxMbuf::new(packet.assume_init()) });
         }
         usize::from(received)
     }
 
-    /// Sends packets from the front of `leaving` and removes the sent ones. Returns their number.
+    /// Sends packets from the front of `mbufs` and removes the sent ones. Returns their number.
     /// Never blocks.
     #[inline]
-    pub(super) fn send(&mut self, leaving: &mut Vec<TxMbuf>) -> usize {
+    pub(super) fn send(&mut self, mbufs: &mut Vec<TxMbuf>) -> usize {
         if !self.is_started() {
             return 0;
         }
-        let wanted = leaving.len().min(BURST) as u16;
-        // SAFETY: the port is started, this is the only user of the queue, and `leaving` owns this
+        let burst_len = mbufs.len().min(BURST) as u16;
+        // SAFETY: the port is started, this is the only user of the queue, and `mbufs` owns this
         // number of mbufs.
-        let sent = unsafe { ffi::td_send(self.port, self.index, TxMbuf::as_raw(leaving), wanted) };
-        let sent = usize::from(sent).min(leaving.len());
+        let sent = unsafe { ffi::td_send(self.port, self.index, TxMbuf::as_raw(mbufs), burst_len) };
+        let sent = usize::from(sent).min(mbufs.len());
         // The device owns these mbufs now.
-        leaving.drain(..sent).for_each(std::mem::forget);
+        mbufs.drain(..sent).for_each(std::mem::forget);
         sent
     }
 

@@ -41,17 +41,17 @@ static LINGERING: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
 impl Pool {
     /// Creates a pool of `count` mbufs with `len` bytes after their headroom, on a NUMA node
-    /// (negative: any).
+    /// (negative: any). `socket` is the node, as DPDK calls it.
     pub(super) fn new(count: u32, len: u16, socket: i32) -> io::Result<Pool> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         free_lingering_pools();
         let name = CString::new(format!("terrace{}", NEXT.fetch_add(1, Ordering::Relaxed)))?;
-        let room = len.checked_add(HEADROOM as u16).ok_or(io::ErrorKind::InvalidInput)?;
+        let data_room = len.checked_add(HEADROOM as u16).ok_or(io::ErrorKind::InvalidInput)?;
         // The caches of three threads must not be able to hold all mbufs.
-        let cache = if count / 3 > CACHE { CACHE } else { 0 };
+        let cache_size = if count / 3 > CACHE { CACHE } else { 0 };
         // SAFETY: the name ends with a zero and lives across the call, which copies it. DPDK has
         // been started.
-        let pool = unsafe { ffi::td_pool(name.as_ptr(), count, cache, room, socket) };
+        let pool = unsafe { ffi::td_pool(name.as_ptr(), count, cache_size, data_room, socket) };
         if pool.is_null() { Err(eal::last_error()) } else { Ok(Pool(pool)) }
     }
 
@@ -136,6 +136,7 @@ impl RxMbuf {
             return None;
         }
         let packet = self.0;
+        // The external buffer owns the mbuf from here on.
         mem::forget(self);
         // SAFETY: the mbuf is owned, not attached to another one, and referenced once, so no other
         // code accesses its data room until it is freed. Only `release` and `TxMbuf` free it,

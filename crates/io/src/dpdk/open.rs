@@ -53,7 +53,9 @@ pub(super) fn lock_devices() -> MutexGuard<'static, ()> {
     ONE.lock()
 }
 
-/// Opens the device that `text` describes.
+/// Opens the device that `text` describes, with a queue for each of `options.queues`. The order
+/// matters: the arguments are completed before DPDK adds the device, and the pools are sized by the
+/// properties that the added device reports.
 pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<OpenedDevice, PortError> {
     let mut device = DpdkDevice::parse(text)?;
     check_paths(&device)?;
@@ -61,23 +63,24 @@ pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<OpenedDevice, Po
     let mtu = choose_mtu(&device, options, interface.as_ref());
     fit_arguments(&mut device, options, mtu)?;
     let max_frame = max_frame(&device);
-    let huge = eal::start_eal(&options.eal)?;
+    let has_huge_pages = eal::start_eal(&options.eal)?;
     // Release the lock before an error can drop the device, because its drop takes the lock.
-    let (added, ring_drops) = {
+    let (eth_device, ring_drops) = {
         let _guard = lock_devices();
+        // The rings of this driver are packet sockets, which count their drops.
         match interface.as_ref().filter(|_| device.driver() == Some("net_af_packet")) {
             Some(interface) => {
-                let (added, drops) = RingDrops::of_added(interface.index(), || add_device(&device))?;
-                (added, Some(drops))
+                let (eth_device, drops) = RingDrops::of_added(interface.index(), || add_device(&device))?;
+                (eth_device, Some(drops))
             }
             None => (add_device(&device)?, None),
         }
     };
     let name = device.name().to_owned();
-    let info = added.info().map_err(|source| configure_error(&name, "ask about", source))?;
+    let info = eth_device.info().map_err(|source| configure_error(&name, "ask about", source))?;
     let queues = check_queues(&device, options, &info)?;
     let buffer = buffer_len(&device, options, &info, mtu)?;
-    let pools = make_pools(&name, options, &info, buffer, queues, huge)?;
+    let pools = make_pools(&name, options, &info, buffer, queues, has_huge_pages)?;
     let setup = DeviceConfig {
         descriptors: options.descriptors.max(32),
         // Only cards get an MTU: an interface has its own, and other virtual devices accept any.
@@ -89,7 +92,7 @@ pub(super) fn open(text: &str, options: &DpdkOptions) -> Result<OpenedDevice, Po
         may_wait: is_memif_client(&device) && queues == 1,
     };
     eal::forget_log();
-    let (info, queues) = added.start(&setup).map_err(|(step, source)| configure_error(&name, step, source))?;
+    let (info, queues) = eth_device.start(&setup).map_err(|(step, source)| configure_error(&name, step, source))?;
     let mtu = if device.driver().is_none() { info.mtu } else { mtu };
     let segments = if sends_chains(&device, &info) { u16::MAX } else { 1 };
     let reopens = is_memif_client(&device);
@@ -136,7 +139,7 @@ fn add_device(device: &DpdkDevice) -> Result<EthDevice, DpdkError> {
 
 /// Checks files and sockets that the driver reports badly or not at all.
 fn check_paths(device: &DpdkDevice) -> Result<(), DpdkError> {
-    let check = |path: &str, outcome: io::Result<()>| {
+    let check_path = |path: &str, outcome: io::Result<()>| {
         outcome.map_err(|source| DpdkError::Path { device: device.name().to_owned(), path: path.to_owned(), source })
     };
     let parent_exists = |path: &str| match Path::new(path).parent() {
@@ -144,18 +147,18 @@ fn check_paths(device: &DpdkDevice) -> Result<(), DpdkError> {
         _ => Ok(()),
     };
     if let (Some("net_pcap"), Some(path)) = (device.driver(), device.argument("rx_pcap")) {
-        check(path, fs::File::open(path).map(drop))?;
+        check_path(path, fs::File::open(path).map(drop))?;
     }
-    let made = match device.driver() {
+    let created_path = match device.driver() {
         Some("net_pcap") => device.argument("tx_pcap"),
         Some("net_vhost") => device.argument("iface"),
         Some("net_memif") if device.argument("socket-abstract") == Some("no") => device.argument("socket"),
         _ => None,
     };
-    if let (Some("net_memif"), Some(path)) = (device.driver(), made) {
-        check(path, remove_stale_socket(path))?;
+    if let (Some("net_memif"), Some(path)) = (device.driver(), created_path) {
+        check_path(path, remove_stale_socket(path))?;
     }
-    made.map_or(Ok(()), |path| check(path, parent_exists(path)))
+    created_path.map_or(Ok(()), |path| check_path(path, parent_exists(path)))
 }
 
 /// Removes the socket of a killed process, because the driver could not listen on it and clients
@@ -190,11 +193,11 @@ fn fit_arguments(device: &mut DpdkDevice, options: &DpdkOptions, mtu: usize) -> 
             device.set_default("qpairs", options.queues);
             device.set_default("framesz", slot);
             device.set_default("framecnt", (RING_BYTES / slot).clamp(512, 4096));
-            let given: usize = device.argument("framesz").and_then(|size| size.parse().ok()).unwrap_or(0);
-            device.set_default("blocksz", given.max(64 * 1024));
-            if given < mtu + LINK_HEADERS + RING_HEADERS {
+            let frame_size: usize = device.argument("framesz").and_then(|size| size.parse().ok()).unwrap_or(0);
+            device.set_default("blocksz", frame_size.max(64 * 1024));
+            if frame_size < mtu + LINK_HEADERS + RING_HEADERS {
                 let why = format!(
-                    "framesz={given} would cut packets of its interface, whose MTU is {mtu}; leave it out, or take {slot}"
+                    "framesz={frame_size} would cut packets of its interface, whose MTU is {mtu}; leave it out, or take {slot}"
                 );
                 return Err(DpdkError::Size { device: device.name().to_owned(), why });
             }
@@ -218,6 +221,7 @@ fn max_frame(device: &DpdkDevice) -> usize {
     .min(MAX_WIRE_LEN)
 }
 
+/// Returns the number of queues of `options` if the device supports it.
 fn check_queues(device: &DpdkDevice, options: &DpdkOptions, info: &DeviceInfo) -> Result<usize, DpdkError> {
     if (1..=info.max_queues.min(1024)).contains(&options.queues) {
         return Ok(options.queues);
@@ -241,14 +245,18 @@ fn sends_chains(device: &DpdkDevice, info: &DeviceInfo) -> bool {
     info.sends_chains || matches!(device.driver(), Some("net_pcap" | "net_ring" | "net_null"))
 }
 
-/// Returns the length of a packet buffer after its headroom, in bytes.
+/// Returns the length of a packet buffer after its headroom, in bytes: that of the options,
+/// otherwise one that holds most packets or that the driver needs.
+///
+/// # Errors
+/// The length of the options is too short for the driver, or too long.
 fn buffer_len(device: &DpdkDevice, options: &DpdkOptions, info: &DeviceInfo, mtu: usize) -> Result<u16, DpdkError> {
-    let number = |key: &str| device.argument(key).and_then(|value| value.parse::<usize>().ok());
+    let numeric_argument = |key: &str| device.argument(key).and_then(|value| value.parse::<usize>().ok());
     // These drivers write beyond short buffers, or refuse buffers that are shorter than their
     // slots.
     let needed = match device.driver() {
-        Some("net_af_packet") => number("framesz").unwrap_or(BUFFER),
-        Some("net_null") => number("size").unwrap_or(64),
+        Some("net_af_packet") => numeric_argument("framesz").unwrap_or(BUFFER),
+        Some("net_null") => numeric_argument("size").unwrap_or(64),
         None if !info.scatters => mtu + LINK_HEADERS,
         _ if !sends_chains(device, info) => mtu + LINK_HEADERS,
         _ => 0,
@@ -268,31 +276,37 @@ fn buffer_len(device: &DpdkDevice, options: &DpdkOptions, info: &DeviceInfo, mtu
     Ok(len as u16)
 }
 
-/// Creates a pool for each queue, on the NUMA node of the processor that will use it.
+/// Creates a pool for each queue, on the NUMA node of the processor that will use it. `buffer_len`
+/// is the length of a buffer in bytes, `has_huge_pages` says whether DPDK's memory is in huge
+/// pages, for the error.
 fn make_pools(
     device: &str,
     options: &DpdkOptions,
     info: &DeviceInfo,
-    buffer: u16,
+    buffer_len: u16,
     queues: usize,
-    huge: bool,
+    has_huge_pages: bool,
 ) -> Result<Vec<Arc<Pool>>, DpdkError> {
-    let enough = 2 * u32::from(options.descriptors) + 2 * packet::MAX_BATCH as u32 + 1023;
+    // Buffers for the packets in both rings of the queue and in two batches, and a reserve for the
+    // caches of threads.
+    let sufficient_count = 2 * u32::from(options.descriptors) + 2 * packet::MAX_BATCH as u32 + 1023;
     // One less than a power of two, because it wastes no memory in the pool's ring.
-    let buffers = options.buffers.unwrap_or(enough.next_power_of_two() - 1).max(64);
-    let make = |queue: usize| {
-        let core = options.cores.get(queue).and_then(|core| sys::numa_node_of(*core));
-        let socket = core.unwrap_or(info.socket);
+    let buffer_count = options.buffers.unwrap_or(sufficient_count.next_power_of_two() - 1).max(64);
+    let make_pool = |queue: usize| {
+        let core_node = options.cores.get(queue).and_then(|core| sys::numa_node_of(*core));
+        let socket = core_node.unwrap_or(info.socket);
         // A NUMA node without memory uses that of another one.
-        let pool = Pool::new(buffers, buffer, socket).or_else(|_| Pool::new(buffers, buffer, -1));
-        pool.map(Arc::new).map_err(|_| too_little_memory(device, buffers, buffer, huge))
+        let pool = Pool::new(buffer_count, buffer_len, socket).or_else(|_| Pool::new(buffer_count, buffer_len, -1));
+        pool.map(Arc::new).map_err(|_| too_little_memory(device, buffer_count, buffer_len, has_huge_pages))
     };
-    (0..queues).map(make).collect()
+    (0..queues).map(make_pool).collect()
 }
 
-fn too_little_memory(device: &str, buffers: u32, buffer: u16, huge: bool) -> DpdkError {
-    let bytes = u64::from(buffers) * (u64::from(buffer) + mbuf::HEADROOM as u64 + mbuf::OVERHEAD);
-    let (memory, help) = match huge {
+/// Returns the error for a pool of `buffers` buffers, each of `buffer_len` bytes, that does not fit
+/// in DPDK's memory.
+fn too_little_memory(device: &str, buffers: u32, buffer_len: u16, has_huge_pages: bool) -> DpdkError {
+    let bytes = u64::from(buffers) * (u64::from(buffer_len) + mbuf::HEADROOM as u64 + mbuf::OVERHEAD);
+    let (memory, help) = match has_huge_pages {
         true => (
             "from huge pages",
             "reserve more of them (sysctl -w vm.nr_hugepages=N, each has 2 MiB), or take fewer buffers",

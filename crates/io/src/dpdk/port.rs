@@ -55,6 +55,7 @@ pub struct DpdkPort {
     /// Whether the device accepts packets that it cannot transmit, as of the last query of its
     /// faults.
     cannot_transmit: bool,
+    /// Prepared packets that were not passed to the device yet.
     leaving: Vec<TxMbuf>,
     /// The device's drop counters as of the last query.
     drop_counters: EthDropCounters,
@@ -86,9 +87,9 @@ impl DpdkPort {
         let OpenedDevice { info, queues, mtu, max_frame, segments, interface, reopens, mut ring_drops } =
             open::open(device, options)?;
         let name = device.split(',').next().unwrap_or(device);
-        let several = queues.len() > 1;
-        let port = |queue: DeviceQueue| DpdkPort {
-            name: if several { format!("{name}.{}", queue.index()) } else { name.to_owned() },
+        let has_several_queues = queues.len() > 1;
+        let queue_port = |queue: DeviceQueue| DpdkPort {
+            name: if has_several_queues { format!("{name}.{}", queue.index()) } else { name.to_owned() },
             driver: info.driver.clone(),
             reopens: reopens.then(|| Instant::now() + restart_delay(&queue)),
             queue,
@@ -96,7 +97,7 @@ impl DpdkPort {
             max_frame,
             segments,
             interface: interface.clone(),
-            dropped: interface_drops(interface.as_deref(), &info.driver, several),
+            dropped: interface_drops(interface.as_deref(), &info.driver, has_several_queues),
             taken: Counter::default(),
             interrupts: info.interrupts,
             armed: Cell::new(false),
@@ -107,7 +108,7 @@ impl DpdkPort {
             ring_drops: ring_drops.take(),
             counters: PortCounters::default(),
         };
-        Ok(queues.into_iter().map(port).collect())
+        Ok(queues.into_iter().map(queue_port).collect())
     }
 
     /// Renames the port, for example to its interface.
@@ -120,10 +121,11 @@ impl DpdkPort {
         &self.driver
     }
 
-    /// Sends all prepared packets, and counts those that the device does not accept as dropped.
+    /// Sends all prepared packets until the device accepts none, and counts the remaining ones as
+    /// dropped. Returns the number of accepted packets.
     fn flush(&mut self) -> usize {
         let mut sent = 0;
-        let mut bytes: usize = self.leaving.iter().map(TxMbuf::len).sum();
+        let mut sent_bytes: usize = self.leaving.iter().map(TxMbuf::len).sum();
         while !self.leaving.is_empty() {
             let count = self.queue.send(&mut self.leaving);
             if count == 0 {
@@ -135,11 +137,11 @@ impl DpdkPort {
             let reason =
                 if self.queue.device().link_is_up() { PortReason::TxQueueFull } else { PortReason::TxPortDown };
             for packet in self.leaving.drain(..) {
-                bytes -= packet.len();
+                sent_bytes -= packet.len();
                 self.counters.drops.count_drop(reason, packet.len());
             }
         }
-        let sent_now = Counter { packets: sent as u64, bytes: bytes as u64 };
+        let sent_now = Counter { packets: sent as u64, bytes: sent_bytes as u64 };
         self.taken += sent_now;
         self.counters.sent += sent_now;
         sent
@@ -154,14 +156,15 @@ impl DpdkPort {
             self.counters.drops.count_drop(reason, packet.len());
             return None;
         }
-        if let Some(leaving) = packets.take(index).and_then(TxMbuf::take) {
-            return Some(leaving);
+        if let Some(mbuf) = packets.take(index).and_then(TxMbuf::take) {
+            return Some(mbuf);
         }
+        // Borrowed again, because `take` needs the batch mutably.
         let packet = packets.get(index);
         match TxMbuf::copy_bytes(packet.bytes(), self.queue.pool(), self.segments) {
-            Ok(leaving) => {
+            Ok(mbuf) => {
                 self.counters.copied.count_packet(packet.len());
-                Some(leaving)
+                Some(mbuf)
             }
             Err(failure) => {
                 let reason = match failure {
@@ -203,48 +206,52 @@ fn interface_drops(interface: Option<&InterfaceWatch>, driver: &str, several: bo
     DeviceDrops::of(interface.filter(|_| driver == "net_af_packet" && !several)?.name())
 }
 
-/// Moves a received packet into a slot of a batch.
+/// Moves a received packet into a slot of a batch, and restores the VLAN tags that the device
+/// removed. `max_frame` is the maximum length in bytes. The error is the reason of a drop.
 #[inline]
 fn accept_received(
-    mut arrived: RxMbuf,
+    mut mbuf: RxMbuf,
     slot: &mut Packet,
     max_frame: usize,
     counters: &mut PortCounters,
 ) -> Result<(), PortReason> {
-    let len = arrived.len();
+    let len = mbuf.len();
     if len > max_frame {
-        return Err(if arrived.segments() > 1 { PortReason::RxSegments } else { PortReason::RxOversize });
+        return Err(if mbuf.segments() > 1 { PortReason::RxSegments } else { PortReason::RxOversize });
     }
-    let tags: [u16; 2] = match *arrived.tags() {
-        [] => return place_packet(arrived, slot, counters),
+    // A copy, because the mbuf is consumed before the tags are restored.
+    let tags: [u16; 2] = match *mbuf.tags() {
+        [] => return place_packet(mbuf, slot, counters),
         [tag] => [tag, 0],
         [outer, inner, ..] => [outer, inner],
     };
-    let count = arrived.tags().len();
-    if arrived.segments() > 1 {
-        arrived.linearise();
+    let tag_count = mbuf.tags().len();
+    if mbuf.segments() > 1 {
+        mbuf.linearise();
     }
-    place_packet(arrived, slot, counters)?;
-    restore_tags(slot, &tags[..count])
+    place_packet(mbuf, slot, counters)?;
+    restore_tags(slot, &tags[..tag_count])
 }
 
+/// Moves a received packet into a slot without a copy if it can be an external buffer, after its
+/// segments were moved into one if necessary. Otherwise copies it to the slot's own buffer.
 #[inline]
-fn place_packet(mut arrived: RxMbuf, slot: &mut Packet, counters: &mut PortCounters) -> Result<(), PortReason> {
-    let len = arrived.len();
-    let chain = arrived.segments() > 1;
-    if arrived.can_be_external() || (chain && arrived.linearise() && arrived.can_be_external()) {
-        let (loan, start, len) = arrived.into_external().ok_or(PortReason::RxError)?;
+fn place_packet(mut mbuf: RxMbuf, slot: &mut Packet, counters: &mut PortCounters) -> Result<(), PortReason> {
+    let len = mbuf.len();
+    let is_chain = mbuf.segments() > 1;
+    if mbuf.can_be_external() || (is_chain && mbuf.linearise() && mbuf.can_be_external()) {
+        let (loan, start, len) = mbuf.into_external().ok_or(PortReason::RxError)?;
         slot.attach_external(loan, start, len).map_err(|_| PortReason::RxError)?;
     } else {
         let space = slot.receive_space(len).map_err(|_| PortReason::RxOversize)?;
         // A driver that reports more than the segments contain must not expose old bytes of the
         // buffer.
-        if arrived.copy_to(space) != len {
+        if mbuf.copy_to(space) != len {
             return Err(PortReason::RxError);
         }
         slot.set_received_len(len);
     }
-    if chain {
+    if is_chain {
         counters.linearised.count_packet(len);
     }
     Ok(())
@@ -253,18 +260,20 @@ fn place_packet(mut arrived: RxMbuf, slot: &mut Packet, counters: &mut PortCount
 /// Restores VLAN tags that the device removed, outer first. With two, the outer one is a service
 /// tag (IEEE 802.1ad).
 fn restore_tags(packet: &mut Packet, tags: &[u16]) -> Result<(), PortReason> {
-    let added = 4 * tags.len();
+    let added_len = 4 * tags.len();
+    // Less than the two MAC addresses.
     if packet.len() < 12 {
         return Err(PortReason::RxError);
     }
-    packet.prepend(added).map_err(|_| PortReason::RxOversize)?;
+    packet.prepend(added_len).map_err(|_| PortReason::RxOversize)?;
     let bytes = packet.bytes_mut();
-    bytes.copy_within(added..added + 12, 0);
-    for (place, tag) in tags.iter().enumerate() {
-        let kind: u16 = if tags.len() == 2 && place == 0 { 0x88a8 } else { 0x8100 };
-        let at = 12 + 4 * place;
-        bytes[at..at + 2].copy_from_slice(&kind.to_be_bytes());
-        bytes[at + 2..at + 4].copy_from_slice(&tag.to_be_bytes());
+    // The two MAC addresses move to the front, before the tags.
+    bytes.copy_within(added_len..added_len + 12, 0);
+    for (tag_index, tag) in tags.iter().enumerate() {
+        let tpid: u16 = if tags.len() == 2 && tag_index == 0 { 0x88a8 } else { 0x8100 };
+        let offset = 12 + 4 * tag_index;
+        bytes[offset..offset + 2].copy_from_slice(&tpid.to_be_bytes());
+        bytes[offset + 2..offset + 4].copy_from_slice(&tag.to_be_bytes());
     }
     Ok(())
 }
@@ -284,17 +293,17 @@ impl Port for DpdkPort {
         let before = batch.len();
         let mut time = None;
         loop {
-            let wanted = batch.remaining_capacity().min(BURST);
-            if wanted == 0 {
+            let burst_len = batch.remaining_capacity().min(BURST);
+            if burst_len == 0 {
                 break;
             }
             let DpdkPort { queue, counters, max_frame, .. } = self;
-            let received = queue.receive(wanted, |arrived| {
+            let received = queue.receive(burst_len, |mbuf| {
                 let time = *time.get_or_insert_with(now);
-                let len = arrived.len();
-                // Does not fail, because `wanted` is within the capacity.
+                let len = mbuf.len();
+                // Does not fail, because `burst_len` is within the capacity.
                 let Ok(slot) = batch.push() else { return };
-                match accept_received(arrived, slot, *max_frame, counters) {
+                match accept_received(mbuf, slot, *max_frame, counters) {
                     Ok(()) => {
                         slot.ingress_port = id;
                         slot.rx_time_ns = time;
@@ -307,7 +316,7 @@ impl Port for DpdkPort {
                 }
             });
             // A driver that returns fewer packets than requested has almost no more.
-            if received < wanted.min(32) {
+            if received < burst_len.min(32) {
                 break;
             }
         }
@@ -317,6 +326,8 @@ impl Port for DpdkPort {
         Ok(batch.len() - before)
     }
 
+    /// Hands the packets to the device in bursts. Packets for a device that is known not to
+    /// transmit are dropped.
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         eal::register_thread();
         if self.cannot_transmit {
@@ -327,8 +338,8 @@ impl Port for DpdkPort {
         }
         let mut sent = 0;
         for index in 0..packets.len() {
-            if let Some(leaving) = self.mbuf_for_packet(packets, index) {
-                self.leaving.push(leaving);
+            if let Some(mbuf) = self.mbuf_for_packet(packets, index) {
+                self.leaving.push(mbuf);
                 if self.leaving.len() == BURST {
                     sent += self.flush();
                 }
@@ -349,25 +360,29 @@ impl Port for DpdkPort {
     fn counters(&mut self) -> &PortCounters {
         if self.queue.index() == 0 {
             let drop_counters = self.queue.device().drop_counters();
-            let more = |now: u64, before: u64| now.saturating_sub(before);
+            let increase = |now: u64, before: u64| now.saturating_sub(before);
             let drops = &mut self.counters.drops;
-            drops.count_drops(PortReason::RxQueueFull, more(drop_counters.rx_missed, self.drop_counters.rx_missed));
+            drops.count_drops(PortReason::RxQueueFull, increase(drop_counters.rx_missed, self.drop_counters.rx_missed));
             drops.count_drops(PortReason::RxQueueFull, self.ring_drops.as_ref().map_or(0, RingDrops::take_dropped));
-            drops.count_drops(PortReason::RxError, more(drop_counters.rx_errors, self.drop_counters.rx_errors));
-            drops
-                .count_drops(PortReason::RxNoBuffer, more(drop_counters.rx_no_buffer, self.drop_counters.rx_no_buffer));
+            drops.count_drops(PortReason::RxError, increase(drop_counters.rx_errors, self.drop_counters.rx_errors));
+            drops.count_drops(
+                PortReason::RxNoBuffer,
+                increase(drop_counters.rx_no_buffer, self.drop_counters.rx_no_buffer),
+            );
             // The device accepted these before, so they were counted as sent.
-            let unsent = more(drop_counters.unsent, self.drop_counters.unsent);
+            let unsent = increase(drop_counters.unsent, self.drop_counters.unsent);
             self.counters.move_sent_to_drops(PortReason::TxError, unsent);
             self.drop_counters = drop_counters;
         }
-        let mut taken = std::mem::take(&mut self.taken);
-        let lost = taken.take_packets(self.dropped.as_mut().map_or(0, DeviceDrops::take_dropped));
-        if !lost.is_zero() {
+        // Drops of the interface can be those of other senders, so at most the packets that this
+        // port sent count.
+        let mut accepted = std::mem::take(&mut self.taken);
+        let interface_drops = accepted.take_packets(self.dropped.as_mut().map_or(0, DeviceDrops::take_dropped));
+        if !interface_drops.is_zero() {
             let is_up = self.interface.as_ref().is_some_and(|interface| interface.is_up() == Some(true));
             let reason = if is_up { PortReason::TxError } else { PortReason::TxPortDown };
-            self.counters.drops.add_counter(reason, lost);
-            self.counters.sent = self.counters.sent.since(lost);
+            self.counters.drops.add_counter(reason, interface_drops);
+            self.counters.sent = self.counters.sent.since(interface_drops);
         }
         &self.counters
     }
@@ -378,6 +393,8 @@ impl Port for DpdkPort {
         KernelInterface::new(interface.name(), interface.as_fd(), None)
     }
 
+    /// Returns the port's fault. Restarts a device whose peer has exited, at most once per
+    /// interval, because a memif client does not reconnect by itself.
     fn port_fault(&mut self) -> Option<PortFault> {
         let mut fault = self.current_fault();
         if matches!(fault, Some(PortFault::NoPeer { .. })) && self.reopens.is_some_and(|next| Instant::now() >= next) {

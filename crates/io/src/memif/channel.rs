@@ -27,21 +27,22 @@ fn sockaddr(address: &SocketAddress) -> io::Result<SocketAddrUnix> {
     })
 }
 
-/// Listens on a socket. Replaces a socket file without a listener.
+/// Listens on a socket. Replaces a socket file without a listener, which a process left that was
+/// killed.
 pub fn listen_on(address: &SocketAddress) -> io::Result<OwnedFd> {
-    let place = sockaddr(address)?;
+    let socket_address = sockaddr(address)?;
     let listener = socket()?;
-    let bound = match (bind(&listener, &place), address) {
+    let outcome = match (bind(&listener, &socket_address), address) {
         (Err(Errno::ADDRINUSE), SocketAddress::File(path)) => {
-            match connect(&socket()?, &place) {
+            match connect(&socket()?, &socket_address) {
                 Err(Errno::CONNREFUSED) => std::fs::remove_file(path)?,
                 _ => return Err(Errno::ADDRINUSE.into()),
             }
-            bind(&listener, &place)
+            bind(&listener, &socket_address)
         }
-        (outcome, _) => outcome,
+        (bound, _) => bound,
     };
-    bound?;
+    outcome?;
     listen(&listener, 8)?;
     Ok(listener)
 }
@@ -67,7 +68,8 @@ impl Channel {
         Channel(socket)
     }
 
-    /// Sends one message.
+    /// Sends one message. `name` is the name of this end, `descriptor` the file descriptor that the
+    /// message passes to the other one.
     ///
     /// # Errors
     /// The other end is gone or does not read.

@@ -70,7 +70,9 @@ impl Handshake {
         &self.channel
     }
 
-    /// Processes all received messages.
+    /// Processes all received messages. Returns the state in which the handshake continues once
+    /// further messages arrive, or the connection. `name` is the name of this end for the other
+    /// one.
     ///
     /// # Errors
     /// A message is invalid, or the handshake takes too long. The other end was notified.
@@ -81,7 +83,7 @@ impl Handshake {
                     break Err(ConnectionFault::new("the handshake took too long"));
                 }
                 Ok(None) => return Ok(HandshakeStep::Continue(self)),
-                Ok(Some(heard)) => match self.handle_message(heard, options, name) {
+                Ok(Some(received)) => match self.handle_message(received, options, name) {
                     Ok(None) => {}
                     Ok(Some(link)) => return Ok(HandshakeStep::Done(self.channel, link)),
                     Err(fault) => break Err(fault),
@@ -95,30 +97,33 @@ impl Handshake {
         outcome
     }
 
+    /// Processes one message and sends the reply. Returns the connection after the last one.
     fn handle_message(
         &mut self,
-        heard: ReceivedMessage,
+        received: ReceivedMessage,
         options: &MemifOptions,
         name: &str,
     ) -> Result<Option<Link>, ConnectionFault> {
-        if let Message::Disconnect(why) = &heard.message {
+        if let Message::Disconnect(why) = &received.message {
             return Err(ConnectionFault::new(format!("the other end says: {why}")));
         }
         match options.role {
-            MemifRole::Server => self.handle_client_message(heard, options, name),
-            MemifRole::Client => self.handle_server_message(heard, options, name),
+            MemifRole::Server => self.handle_client_message(received, options, name),
+            MemifRole::Client => self.handle_server_message(received, options, name),
         }
     }
 
+    /// For a server: processes one message of the client, in the order `Init`, `AddRegion`,
+    /// `AddRing`, `Connect`, and acknowledges it. Returns the connection after `Connect`.
     fn handle_client_message(
         &mut self,
-        heard: ReceivedMessage,
+        received: ReceivedMessage,
         options: &MemifOptions,
         name: &str,
     ) -> Result<Option<Link>, ConnectionFault> {
-        let Side::Server { introduced, regions, rings } = &mut self.side else { return Err(unexpected()) };
-        match (heard.message, heard.descriptor) {
-            (Message::Init { version, id, mode }, _) if !*introduced => {
+        let Side::Server { introduced: has_init, regions, rings } = &mut self.side else { return Err(unexpected()) };
+        match (received.message, received.descriptor) {
+            (Message::Init { version, id, mode }, _) if !*has_init => {
                 if version != VERSION {
                     return Err(ConnectionFault::new(format!(
                         "version {version:#06x}; only {VERSION:#06x} is supported"
@@ -130,9 +135,9 @@ impl Handshake {
                         options.id
                     )));
                 }
-                *introduced = true;
+                *has_init = true;
             }
-            (Message::AddRegion { index, size }, Some(descriptor)) if *introduced => {
+            (Message::AddRegion { index, size }, Some(descriptor)) if *has_init => {
                 if usize::from(index) != regions.len() || regions.len() == MAX_REGIONS {
                     return Err(ConnectionFault::new(format!(
                         "unexpected region {index}; at most {MAX_REGIONS} are supported, in order"
@@ -140,14 +145,14 @@ impl Handshake {
                 }
                 regions.push(Arc::new(Region::open(descriptor, size)?));
             }
-            (Message::AddRing(place), Some(interrupt)) if *introduced => {
-                if place.index != 0 || rings.iter().any(|(other, _)| other.to_server == place.to_server) {
+            (Message::AddRing(location), Some(interrupt)) if *has_init => {
+                if location.index != 0 || rings.iter().any(|(other, _)| other.to_server == location.to_server) {
                     return Err(ConnectionFault::new("a second ring of one direction; only one is supported"));
                 }
                 set_nonblocking(&interrupt);
-                rings.push((place, interrupt));
+                rings.push((location, interrupt));
             }
-            (Message::Connect, _) if *introduced => {
+            (Message::Connect, _) if *has_init => {
                 let link = Link::open(MemifRole::Server, std::mem::take(regions), std::mem::take(rings))?;
                 self.channel.send(&Message::Connected, name, None)?;
                 return Ok(Some(link));
@@ -160,28 +165,31 @@ impl Handshake {
         self.channel.send(&Message::Ack, name, None).map(|()| None)
     }
 
+    /// For a client: processes one message of the server. `Hello` creates the memory and the list
+    /// of messages that describe it; each acknowledgement sends the next one. Returns the
+    /// connection after `Connected`.
     fn handle_server_message(
         &mut self,
-        heard: ReceivedMessage,
+        received: ReceivedMessage,
         options: &MemifOptions,
         name: &str,
     ) -> Result<Option<Link>, ConnectionFault> {
         let Side::Client { link, next } = &mut self.side else { return Err(unexpected()) };
-        match heard.message {
-            Message::Hello { versions: (least, most), max_log2_size, .. } if link.is_none() => {
-                if !(least..=most).contains(&VERSION) {
+        match received.message {
+            Message::Hello { versions: (min_version, max_version), max_log2_size, .. } if link.is_none() => {
+                if !(min_version..=max_version).contains(&VERSION) {
                     return Err(ConnectionFault::new(format!(
-                        "versions {least:#06x} to {most:#06x}; {VERSION:#06x} is supported"
+                        "versions {min_version:#06x} to {max_version:#06x}; {VERSION:#06x} is supported"
                     )));
                 }
-                let made = Link::create(options.ring.min(max_log2_size))
+                let new_link = Link::create(options.ring.min(max_log2_size))
                     .map_err(|error| ConnectionFault::new(format!("no memory for the rings: {error}")))?;
-                let sizes = made.regions().iter().map(|region| region.len() as u64);
+                let sizes = new_link.regions().iter().map(|region| region.len() as u64);
                 next.push_back(Message::Init { version: VERSION, id: options.id, mode: 0 });
                 next.extend((0..).zip(sizes).map(|(index, size)| Message::AddRegion { index, size }));
-                next.extend(made.rings().map(|ring| Message::AddRing(ring.location())));
+                next.extend(new_link.rings().map(|ring| Message::AddRing(ring.location())));
                 next.push_back(Message::Connect);
-                *link = Some(made);
+                *link = Some(new_link);
             }
             Message::Ack if link.is_some() => {}
             Message::Connected if next.is_empty() => {
@@ -193,8 +201,8 @@ impl Handshake {
         let (Some(link), Some(message)) = (link, next.pop_front()) else { return Ok(None) };
         let descriptor = match &message {
             Message::AddRegion { index, .. } => link.regions().get(usize::from(*index)).map(|region| region.as_fd()),
-            Message::AddRing(place) => {
-                link.rings().into_iter().find(|ring| ring.location() == *place).map(|ring| ring.interrupt.as_fd())
+            Message::AddRing(location) => {
+                link.rings().into_iter().find(|ring| ring.location() == *location).map(|ring| ring.interrupt.as_fd())
             }
             _ => None,
         };

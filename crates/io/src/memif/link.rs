@@ -37,16 +37,19 @@ fn invalid_data(what: &str) -> ConnectionFault {
 }
 
 impl Link {
-    /// Creates the memory and rings of a client. [`Link::offer`] passes the buffers to its server.
+    /// Creates the memory and rings of a client, each with 2^`log2_size` descriptors. The region
+    /// holds both rings, then a buffer for each descriptor of either. [`Link::offer_buffers`]
+    /// passes the buffers to its server.
     pub fn create(log2_size: u8) -> io::Result<Link> {
-        let count = 1usize << log2_size;
-        let region = Arc::new(Region::create(buffer_offset(log2_size, 2 * count) as usize)?);
+        let ring_size = 1usize << log2_size;
+        let region = Arc::new(Region::create(buffer_offset(log2_size, 2 * ring_size) as usize)?);
+        let is_new = true;
         let ring = |to_server: bool| -> io::Result<Ring> {
             let offset = if to_server { 0 } else { Ring::bytes(log2_size) as u32 };
-            let place = RingLocation { to_server, index: 0, region: 0, offset, log2_size, private: 0 };
+            let location = RingLocation { to_server, index: 0, region: 0, offset, log2_size, private: 0 };
             let flags = rustix::event::EventfdFlags::NONBLOCK | rustix::event::EventfdFlags::CLOEXEC;
             let interrupt = rustix::event::eventfd(0, flags)?;
-            Ring::new(region.clone(), place, interrupt, true).map_err(io::Error::other)
+            Ring::new(region.clone(), location, interrupt, is_new).map_err(io::Error::other)
         };
         Ok(Link {
             role: MemifRole::Client,
@@ -66,7 +69,8 @@ impl Link {
     }
 
     /// Opens rings in memory of another process: for a server when its client connects, and for
-    /// either end when a port is transferred.
+    /// either end when a port is transferred. The descriptor of a ring is its interrupt, an
+    /// eventfd.
     ///
     /// # Errors
     /// The rings are invalid, missing, or inconsistent with each other.
@@ -76,13 +80,14 @@ impl Link {
         rings: Vec<(RingLocation, OwnedFd)>,
     ) -> Result<Link, ConnectionFault> {
         let (mut to_server, mut to_client) = (None, None);
-        for (place, interrupt) in rings {
+        let is_new = false;
+        for (location, interrupt) in rings {
             let region = regions
-                .get(usize::from(place.region))
+                .get(usize::from(location.region))
                 .ok_or_else(|| ConnectionFault::new("a ring in a region that does not exist"))?;
-            let ring = Ring::new(region.clone(), place, interrupt, false)?;
+            let ring = Ring::new(region.clone(), location, interrupt, is_new)?;
             // Further rings, which would be for further workers, are ignored.
-            let slot = if place.to_server { &mut to_server } else { &mut to_client };
+            let slot = if location.to_server { &mut to_server } else { &mut to_client };
             slot.get_or_insert(ring);
         }
         let (Some(to_server), Some(to_client)) = (to_server, to_client) else {
@@ -146,25 +151,34 @@ impl Link {
         ring.write_descriptor(index, Descriptor { more: false, region: 0, len: BUFFER, offset });
     }
 
-    /// Returns received descriptor `index` after validation.
+    /// Returns a copy of received descriptor `index` (a counter, of which the ring uses the lower
+    /// bits) after it was checked that its bytes are within a region. The copy is used from here
+    /// on, because the other end can change the ring at any time.
     fn checked_inbound(&self, index: u16) -> Result<Descriptor, ConnectionFault> {
-        let mut piece = self.inbound().read_descriptor(index);
+        let mut descriptor = self.inbound().read_descriptor(index);
         if self.role == MemifRole::Client {
             // The server fills buffers, but the client determines their location.
             let ring = &self.to_client;
-            if piece.len > BUFFER {
+            if descriptor.len > BUFFER {
                 return Err(invalid_data("a packet longer than its buffer"));
             }
-            let number = usize::from(ring.size()) + usize::from(index & (ring.size() - 1));
-            (piece.region, piece.offset) = (0, buffer_offset(ring.location().log2_size, number));
+            let buffer_number = usize::from(ring.size()) + usize::from(index & (ring.size() - 1));
+            (descriptor.region, descriptor.offset) = (0, buffer_offset(ring.location().log2_size, buffer_number));
         }
-        let region =
-            self.regions.get(usize::from(piece.region)).ok_or_else(|| invalid_data("a region that does not exist"))?;
-        let end = u64::from(piece.offset) + u64::from(piece.len);
-        if end > region.len() as u64 { Err(invalid_data("a packet outside of its region")) } else { Ok(piece) }
+        let region = self
+            .regions
+            .get(usize::from(descriptor.region))
+            .ok_or_else(|| invalid_data("a region that does not exist"))?;
+        let end_offset = u64::from(descriptor.offset) + u64::from(descriptor.len);
+        if end_offset > region.len() as u64 {
+            Err(invalid_data("a packet outside of its region"))
+        } else {
+            Ok(descriptor)
+        }
     }
 
-    /// Receives packets up to the capacity of the batch. Returns the number of added packets.
+    /// Receives packets up to the capacity of the batch. Returns the number of added packets. A
+    /// packet whose last descriptor has not arrived yet stays in the ring.
     ///
     /// # Errors
     /// The other end wrote invalid data. All packets before it were received.
@@ -174,27 +188,27 @@ impl Link {
         batch: &mut Batch,
         counters: &mut PortCounters,
     ) -> Result<usize, ConnectionFault> {
-        let waiting = self.pending_descriptors()?;
-        let (mut done, mut added) = (0, 0);
-        let time = if waiting > 0 { now() } else { 0 };
+        let pending = self.pending_descriptors()?;
+        let (mut consumed, mut added) = (0, 0);
+        let time = if pending > 0 { now() } else { 0 };
         let mut outcome = Ok(());
-        while done < waiting && batch.remaining_capacity() > 0 {
-            match self.collect_descriptors(done, waiting) {
+        while consumed < pending && batch.remaining_capacity() > 0 {
+            match self.collect_descriptors(consumed, pending) {
                 Ok(0) => break,
-                Ok(total) => {
-                    done += self.descriptors.len() as u16;
-                    match self.copy_packet(total, batch) {
+                Ok(packet_len) => {
+                    consumed += self.descriptors.len() as u16;
+                    match self.copy_packet(packet_len, batch) {
                         Ok(()) => {
                             if let Some(packet) = batch.packets_mut().last_mut() {
                                 (packet.ingress_port, packet.rx_time_ns) = (id, time);
                             }
-                            counters.received.count_packet(total);
+                            counters.received.count_packet(packet_len);
                             if self.descriptors.len() > 1 {
-                                counters.linearised.count_packet(total);
+                                counters.linearised.count_packet(packet_len);
                             }
                             added += 1;
                         }
-                        Err(reason) => counters.drops.count_drop(reason, total),
+                        Err(reason) => counters.drops.count_drop(reason, packet_len),
                     }
                 }
                 Err(fault) => {
@@ -203,47 +217,51 @@ impl Link {
                 }
             }
         }
-        self.release_descriptors(done);
+        self.release_descriptors(consumed);
         outcome.map(|()| added)
     }
 
-    /// Collects the descriptors of the packet that starts `done` after the first pending one.
-    /// Returns its length in bytes, or 0 if it is incomplete.
-    fn collect_descriptors(&mut self, done: u16, waiting: u16) -> Result<usize, ConnectionFault> {
+    /// Collects in `descriptors` those of the packet that starts `consumed` after the first pending
+    /// one; `pending` is the number of all. Returns the packet's length in bytes, or 0 if its last
+    /// descriptor has not arrived yet.
+    fn collect_descriptors(&mut self, consumed: u16, pending: u16) -> Result<usize, ConnectionFault> {
         self.descriptors.clear();
-        let mut total = 0usize;
-        for at in done..waiting {
-            let piece = self.checked_inbound(self.next.wrapping_add(at))?;
-            total += piece.len as usize;
-            self.descriptors.push(piece);
-            if !piece.more {
-                return if total == 0 { Err(invalid_data("a packet without bytes")) } else { Ok(total) };
+        let mut packet_len = 0usize;
+        for number in consumed..pending {
+            let descriptor = self.checked_inbound(self.next.wrapping_add(number))?;
+            packet_len += descriptor.len as usize;
+            self.descriptors.push(descriptor);
+            if !descriptor.more {
+                return if packet_len == 0 { Err(invalid_data("a packet without bytes")) } else { Ok(packet_len) };
             }
         }
-        if waiting - done == self.inbound().size() {
+        if pending - consumed == self.inbound().size() {
             return Err(invalid_data("a packet that never ends"));
         }
         Ok(0)
     }
 
-    /// Copies the collected descriptors to a new packet of the batch.
-    fn copy_packet(&self, total: usize, batch: &mut Batch) -> Result<(), PortReason> {
-        if total > MAX_WIRE_LEN {
+    /// Copies the bytes of the collected descriptors, `packet_len` together, to a new packet of the
+    /// batch. The error is the reason of a drop.
+    fn copy_packet(&self, packet_len: usize, batch: &mut Batch) -> Result<(), PortReason> {
+        if packet_len > MAX_WIRE_LEN {
             return Err(if self.descriptors.len() > 1 { PortReason::RxSegments } else { PortReason::RxOversize });
         }
         let slot = batch.push().map_err(|_| PortReason::RxNoBuffer)?;
-        let mut rest = slot.receive_space(total).map_err(|_| PortReason::RxOversize)?;
-        for piece in &self.descriptors {
-            let (part, others) = rest.split_at_mut((piece.len as usize).min(rest.len()));
-            // `arrived` has checked the bounds.
-            let _ = self.regions[usize::from(piece.region)].read(piece.offset as usize, part);
-            rest = others;
+        let mut remaining = slot.receive_space(packet_len).map_err(|_| PortReason::RxOversize)?;
+        for descriptor in &self.descriptors {
+            let (part, next_remaining) = remaining.split_at_mut((descriptor.len as usize).min(remaining.len()));
+            // In bounds, because `checked_inbound` has checked it.
+            let _ = self.regions[usize::from(descriptor.region)].read(descriptor.offset as usize, part);
+            remaining = next_remaining;
         }
-        slot.set_received_len(total);
+        slot.set_received_len(packet_len);
         Ok(())
     }
 
-    /// Returns the first `count` pending descriptors to the other end.
+    /// Returns the first `count` pending descriptors to the other end. The server advances the tail
+    /// of the ring; a client restores the descriptors of its buffers and advances the head, so that
+    /// the server can fill a whole ring again.
     fn release_descriptors(&mut self, count: u16) {
         if count == 0 {
             return;
@@ -264,11 +282,11 @@ impl Link {
     /// Returns the index of the next descriptor to send, and the number of free descriptors.
     fn tx_space(&self) -> Result<(u16, u16), ConnectionFault> {
         let ring = self.outbound();
-        let (at, free) = match self.role {
+        let (next, free) = match self.role {
             MemifRole::Server => (ring.tail(), ring.head().wrapping_sub(ring.tail())),
             MemifRole::Client => (ring.head(), ring.size().wrapping_sub(ring.head().wrapping_sub(ring.tail()))),
         };
-        if free > ring.size() { Err(invalid_data("more room than a ring has")) } else { Ok((at, free)) }
+        if free > ring.size() { Err(invalid_data("more room than a ring has")) } else { Ok((next, free)) }
     }
 
     /// Returns the buffer of descriptor `index` for a sent packet.
@@ -297,7 +315,7 @@ impl Link {
         counters: &mut PortCounters,
         sent: &mut usize,
     ) -> Result<(), ConnectionFault> {
-        let (start, free) = self.tx_space()?;
+        let (first, free) = self.tx_space()?;
         let (mut used, mut outcome) = (0, Ok(()));
         let before = *sent;
         for packet in packets {
@@ -305,7 +323,7 @@ impl Link {
                 counters.drops.count_drop(reason, packet.len());
                 continue;
             }
-            match self.write_packet(start.wrapping_add(used), free - used, packet.bytes()) {
+            match self.write_packet(first.wrapping_add(used), free - used, packet.bytes()) {
                 Ok(Some(count)) => {
                     used += count;
                     *sent += 1;
@@ -320,39 +338,41 @@ impl Link {
             }
         }
         if *sent > before {
+            // In both rings, the client advances the head and the server the tail.
             match self.role {
-                MemifRole::Server => self.to_client.set_tail(start.wrapping_add(used)),
-                MemifRole::Client => self.to_server.set_head(start.wrapping_add(used)),
+                MemifRole::Server => self.to_client.set_tail(first.wrapping_add(used)),
+                MemifRole::Client => self.to_server.set_head(first.wrapping_add(used)),
             }
             self.outbound().interrupt();
         }
         outcome
     }
 
-    /// Writes a packet to descriptors from `at`, of which `free` are free. Returns the number of
-    /// used descriptors, or `None` if there are too few.
-    fn write_packet(&self, at: u16, free: u16, bytes: &[u8]) -> Result<Option<u16>, ConnectionFault> {
-        let (mut rest, mut count) = (bytes, 0);
-        while !rest.is_empty() {
-            if count == free {
+    /// Writes a packet to the descriptors from index `first` on, of which `free` are free. Returns
+    /// the number of used descriptors, or `None` if there are too few; descriptors that were
+    /// written until then are not published.
+    fn write_packet(&self, first: u16, free: u16, bytes: &[u8]) -> Result<Option<u16>, ConnectionFault> {
+        let (mut remaining, mut used) = (bytes, 0);
+        while !remaining.is_empty() {
+            if used == free {
                 return Ok(None);
             }
-            let index = at.wrapping_add(count);
-            let mut piece = self.tx_buffer_at(index)?;
-            let (part, others) = rest.split_at(rest.len().min(piece.len as usize));
+            let index = first.wrapping_add(used);
+            let mut descriptor = self.tx_buffer_at(index)?;
+            let (part, next_remaining) = remaining.split_at(remaining.len().min(descriptor.len as usize));
             let region = self
                 .regions
-                .get(usize::from(piece.region))
+                .get(usize::from(descriptor.region))
                 .ok_or_else(|| invalid_data("a region that does not exist"))?;
-            if !region.write(piece.offset as usize, part) {
+            if !region.write(descriptor.offset as usize, part) {
                 return Err(invalid_data("a buffer outside of its region"));
             }
-            (piece.len, piece.more) = (part.len() as u32, !others.is_empty());
-            self.outbound().write_descriptor(index, piece);
-            rest = others;
-            count += 1;
+            (descriptor.len, descriptor.more) = (part.len() as u32, !next_remaining.is_empty());
+            self.outbound().write_descriptor(index, descriptor);
+            remaining = next_remaining;
+            used += 1;
         }
-        Ok(Some(count))
+        Ok(Some(used))
     }
 }
 

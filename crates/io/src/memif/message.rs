@@ -90,15 +90,17 @@ impl FieldWriter {
         self
     }
 
-    fn text(self, text: &str, room: usize) -> FieldWriter {
+    /// Writes a text to a field of `field_len` bytes, filled with zeros. Cuts a longer text between
+    /// two characters.
+    fn text(self, text: &str, field_len: usize) -> FieldWriter {
         // At least one zero remains at the end.
-        let mut end = text.len().min(room - 1);
+        let mut end = text.len().min(field_len - 1);
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        let at = self.at;
+        let start = self.at;
         let mut writer = self.put(&text.as_bytes()[..end]);
-        writer.at = at + room;
+        writer.at = start + field_len;
         writer
     }
 }
@@ -124,7 +126,8 @@ impl FieldReader<'_> {
 }
 
 impl Message {
-    /// Encodes the message. `name` is the name of this end for the other one.
+    /// Encodes the message. `name` is the name of this end for the other one. The first two bytes
+    /// are the type, and unused bytes are zero.
     pub fn encode(&self, name: &str) -> [u8; MESSAGE_BYTES] {
         let writer = |kind: u16| FieldWriter { bytes: [0; MESSAGE_BYTES], at: 0 }.put(&kind.to_ne_bytes());
         match self {
@@ -153,7 +156,7 @@ impl Message {
         .bytes
     }
 
-    /// Decodes a message.
+    /// Decodes a message. Ignores the name and the secret of the other end.
     ///
     /// # Errors
     /// The type is unknown.

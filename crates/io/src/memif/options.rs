@@ -78,7 +78,7 @@ impl MemifOptions {
         if device.driver() != Some("net_memif") || !device.keys().all(|key| SHARED_WITH_DPDK.contains(&key)) {
             return None;
         }
-        let argument = |key, otherwise| device.argument(key).unwrap_or(otherwise);
+        let argument = |key, default| device.argument(key).unwrap_or(default);
         let socket = argument("socket", "/run/memif.sock");
         let address = match argument("socket-abstract", "yes") {
             "yes" => SocketAddress::Abstract(socket.to_owned()),
@@ -92,8 +92,13 @@ impl MemifOptions {
         };
         let id = argument("id", "0").parse().ok()?;
         let ring = argument("rsize", "10").parse().ok().filter(|size| RING_LOG2_SIZES.contains(size))?;
-        let usual = argument("bsize", "2048") == "2048" && argument("zero-copy", "no") == "no";
-        (usual && !socket.is_empty() && socket.len() <= MAX_PATH).then_some(MemifOptions { address, role, id, ring })
+        let has_default_buffers = argument("bsize", "2048") == "2048" && argument("zero-copy", "no") == "no";
+        (has_default_buffers && !socket.is_empty() && socket.len() <= MAX_PATH).then_some(MemifOptions {
+            address,
+            role,
+            id,
+            ring,
+        })
     }
 
     /// Parses a device string.
@@ -102,9 +107,9 @@ impl MemifOptions {
     /// The string is malformed; the error describes the expected form.
     pub fn parse(text: &str) -> Result<MemifOptions, PortError> {
         let bad = |why: String| PortError::BadMemif { device: text.chars().take(120).collect(), why };
-        let rest = text.strip_prefix(PREFIX).ok_or_else(|| bad(format!("it does not begin with `{PREFIX}`")))?;
+        let arguments = text.strip_prefix(PREFIX).ok_or_else(|| bad(format!("it does not begin with `{PREFIX}`")))?;
         let (mut address, mut role, mut id, mut ring) = (None, None, 0, MemifOptions::RING);
-        for part in rest.split(',') {
+        for part in arguments.split(',') {
             let (key, value) =
                 part.split_once('=').ok_or_else(|| bad(format!("`{part}` is not of the form KEY=VALUE")))?;
             match key {
@@ -124,10 +129,10 @@ impl MemifOptions {
                 "role" => return Err(bad(format!("the role is server or client, not `{value}`"))),
                 "id" => id = value.parse().map_err(|_| bad(format!("`{value}` is not a number from 0 to 2^32-1")))?,
                 "ring" => {
-                    let size = value.parse().ok().filter(|size| RING_LOG2_SIZES.contains(size));
+                    let log2_size = value.parse().ok().filter(|size| RING_LOG2_SIZES.contains(size));
                     let range = format!("{} to {}", RING_LOG2_SIZES.start(), RING_LOG2_SIZES.end());
-                    ring =
-                        size.ok_or_else(|| bad(format!("`ring` is the size's logarithm, {range}, not `{value}`")))?;
+                    ring = log2_size
+                        .ok_or_else(|| bad(format!("`ring` is the size's logarithm, {range}, not `{value}`")))?;
                 }
                 other => return Err(bad(format!("`{other}` is not known; there are socket, role, id and ring"))),
             }

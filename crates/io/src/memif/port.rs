@@ -43,10 +43,11 @@ pub struct MemifPort {
     events: OwnedFd,
     counters: PortCounters,
     /// Time of a client's last attempt to connect.
-    tried: Option<Instant>,
+    last_attempt: Option<Instant>,
     /// Whether a caller may be waiting for `events`.
     is_awaited: Cell<bool>,
-    asked: u32,
+    /// Number of receive calls, which wraps.
+    receive_calls: u32,
     last_fault: Option<ConnectionFault>,
     /// Whether the port was transferred, so that dropping it must not change shared state.
     is_transferred: bool,
@@ -103,6 +104,7 @@ impl MemifPort {
         MemifPort::new(name, options, listener, ConnectionState::Disconnected, PortCounters::default())
     }
 
+    /// Creates a port in this state of its connection, and watches the state's descriptors.
     fn new(
         name: String,
         options: MemifOptions,
@@ -111,7 +113,7 @@ impl MemifPort {
         counters: PortCounters,
     ) -> Result<MemifPort, PortError> {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| PortError::Event(error.into()))?;
-        let (is_awaited, tried, last_fault) = (Cell::new(true), None, None);
+        let (is_awaited, last_attempt, last_fault) = (Cell::new(true), None, None);
         let mut port = MemifPort {
             name,
             options,
@@ -119,9 +121,9 @@ impl MemifPort {
             state,
             events,
             counters,
-            tried,
+            last_attempt,
             is_awaited,
-            asked: 0,
+            receive_calls: 0,
             last_fault,
             is_transferred: false,
         };
@@ -129,29 +131,33 @@ impl MemifPort {
         Ok(port)
     }
 
-    /// Continues a port from the result of [`Port::begin_transfer`].
+    /// Continues a port from the result of [`Port::begin_transfer`]. Takes the descriptors in the
+    /// order that [`MemifPortState`] describes.
     ///
     /// # Errors
     /// The descriptors do not match the description.
-    pub(crate) fn from_transfer(described: MemifPortState, descriptors: Vec<OwnedFd>) -> Result<MemifPort, PortError> {
-        let MemifPortState { name, options, listens, connected, counters } = described;
-        let bad = |why: String| PortError::TakeOver { port: name.clone(), why };
+    pub(crate) fn from_transfer(
+        transferred: MemifPortState,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<MemifPort, PortError> {
+        let MemifPortState { name, options, listens, connected, counters } = transferred;
+        let invalid = |why: String| PortError::TakeOver { port: name.clone(), why };
         let mut descriptors = descriptors.into_iter();
-        let mut next = || descriptors.next().ok_or_else(|| bad("descriptors are missing".into()));
+        let mut next = || descriptors.next().ok_or_else(|| invalid("descriptors are missing".into()));
         let listener = if listens { Some(next()?) } else { None };
         let state = match connected {
             None => ConnectionState::Disconnected,
-            Some((sizes, places)) => {
+            Some((sizes, locations)) => {
                 let channel = Channel::from_descriptor(next()?);
                 let mut regions = Vec::new();
                 for size in sizes {
-                    regions.push(Arc::new(Region::open(next()?, size).map_err(|fault| bad(fault.to_string()))?));
+                    regions.push(Arc::new(Region::open(next()?, size).map_err(|fault| invalid(fault.to_string()))?));
                 }
                 let mut rings = Vec::new();
-                for place in places {
-                    rings.push((place, next()?));
+                for location in locations {
+                    rings.push((location, next()?));
                 }
-                let link = Link::open(options.role, regions, rings).map_err(|fault| bad(fault.to_string()))?;
+                let link = Link::open(options.role, regions, rings).map_err(|fault| invalid(fault.to_string()))?;
                 ConnectionState::Connected(channel, link)
             }
         };
@@ -168,19 +174,21 @@ impl MemifPort {
         self.last_fault.as_ref().map(ToString::to_string)
     }
 
-    /// Updates the set of descriptors that `events` watches.
+    /// Makes `events` watch the descriptors of the present state: the listener, the channel, or the
+    /// channel and the interrupt of the receive ring. Each state gets a new epoll set, because
+    /// descriptors that stay open would remain in the old one.
     fn watch_descriptors(&mut self) {
         let Ok(events) = epoll::create(epoll::CreateFlags::CLOEXEC) else { return };
-        let add = |descriptor: BorrowedFd<'_>| {
-            // Without it, the port reacts later, because each tick checks the connection.
+        let watch = |descriptor: BorrowedFd<'_>| {
+            // On an error, the port reacts later, because each tick checks the connection.
             let _ = epoll::add(&events, descriptor, epoll::EventData::new_u64(0), epoll::EventFlags::IN);
         };
         match &self.state {
-            ConnectionState::Disconnected => self.listener.iter().for_each(|listener| add(listener.as_fd())),
-            ConnectionState::Handshaking(meeting) => add(meeting.channel().as_fd()),
+            ConnectionState::Disconnected => self.listener.iter().for_each(|listener| watch(listener.as_fd())),
+            ConnectionState::Handshaking(handshake) => watch(handshake.channel().as_fd()),
             ConnectionState::Connected(channel, link) => {
-                add(channel.as_fd());
-                add(link.inbound().interrupt.as_fd());
+                watch(channel.as_fd());
+                watch(link.inbound().interrupt.as_fd());
             }
             ConnectionState::Draining(..) => {}
         }
@@ -202,17 +210,18 @@ impl MemifPort {
         self.set_state(ConnectionState::Disconnected);
     }
 
-    /// Advances the state of the connection.
+    /// Advances the connection by the messages that have arrived, at most [`MAX_CHANGES`] steps.
+    /// The state is taken out and put back, because a step consumes the handshake or the link.
     fn advance_connection(&mut self) {
         for _ in 0..MAX_CHANGES {
             match std::mem::replace(&mut self.state, ConnectionState::Disconnected) {
                 ConnectionState::Disconnected => {
-                    let Some(meeting) = self.start_handshake() else { return };
-                    self.set_state(ConnectionState::Handshaking(meeting));
+                    let Some(handshake) = self.start_handshake() else { return };
+                    self.set_state(ConnectionState::Handshaking(handshake));
                 }
-                ConnectionState::Handshaking(meeting) => match meeting.advance(&self.options, &self.name) {
-                    Ok(HandshakeStep::Continue(meeting)) => {
-                        self.state = ConnectionState::Handshaking(meeting);
+                ConnectionState::Handshaking(handshake) => match handshake.advance(&self.options, &self.name) {
+                    Ok(HandshakeStep::Continue(handshake)) => {
+                        self.state = ConnectionState::Handshaking(handshake);
                         return;
                     }
                     Ok(HandshakeStep::Done(channel, link)) => self.set_state(ConnectionState::Connected(channel, link)),
@@ -226,20 +235,20 @@ impl MemifPort {
                         self.state = ConnectionState::Connected(channel, link);
                         return;
                     }
-                    Ok(Some(heard)) if !matches!(heard.message, Message::Disconnect(_)) => {
+                    Ok(Some(received)) if !matches!(received.message, Message::Disconnect(_)) => {
                         self.state = ConnectionState::Connected(channel, link);
                     }
-                    gone => {
+                    closed => {
                         self.last_fault =
-                            gone.err().or_else(|| Some(ConnectionFault::new("the other end has disconnected")));
+                            closed.err().or_else(|| Some(ConnectionFault::new("the other end has disconnected")));
                         drop(channel);
                         self.set_state(ConnectionState::Draining(link, Instant::now() + DRAIN_TIME));
                         return;
                     }
                 },
-                ConnectionState::Draining(link, until) => {
-                    if Instant::now() < until && link.pending_descriptors().is_ok_and(|waiting| waiting > 0) {
-                        self.state = ConnectionState::Draining(link, until);
+                ConnectionState::Draining(link, deadline) => {
+                    if Instant::now() < deadline && link.pending_descriptors().is_ok_and(|pending| pending > 0) {
+                        self.state = ConnectionState::Draining(link, deadline);
                         return;
                     }
                     // Packets that were not received in time.
@@ -252,27 +261,27 @@ impl MemifPort {
 
     /// Starts a handshake if the other end is available.
     fn start_handshake(&mut self) -> Option<Handshake> {
-        let met = match &self.listener {
+        let handshake = match &self.listener {
             Some(listener) => Handshake::greet_client(Channel::accept(listener.as_fd())?, &self.options),
             None => {
-                if self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
+                if self.last_attempt.is_some_and(|last_attempt| last_attempt.elapsed() < RETRY) {
                     return None;
                 }
-                self.tried = Some(Instant::now());
+                self.last_attempt = Some(Instant::now());
                 Ok(Handshake::wait_for_hello(Channel::connect(&self.options.address).ok()?))
             }
         };
-        met.map_err(|fault| self.last_fault = Some(fault)).ok()
+        handshake.map_err(|fault| self.last_fault = Some(fault)).ok()
     }
 
     /// Advances the connection after an event, and once per [`CHANNEL_CHECK_CALLS`] calls.
     fn maybe_advance_connection(&mut self) {
-        self.asked = self.asked.wrapping_add(1);
+        self.receive_calls = self.receive_calls.wrapping_add(1);
         let woken = self.is_awaited.take();
         if woken && let ConnectionState::Connected(_, link) = &self.state {
             link.inbound().clear_interrupts();
         }
-        if woken || self.asked.is_multiple_of(CHANNEL_CHECK_CALLS) || !self.is_connected() {
+        if woken || self.receive_calls.is_multiple_of(CHANNEL_CHECK_CALLS) || !self.is_connected() {
             self.advance_connection();
         }
     }
@@ -287,6 +296,8 @@ impl Port for MemifPort {
         MTU
     }
 
+    /// Receives packets from the link, also while a connection that has ended drains. Invalid data
+    /// of the other end closes the connection.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         self.maybe_advance_connection();
         let before = batch.len();
@@ -302,6 +313,8 @@ impl Port for MemifPort {
         Ok(batch.len() - before)
     }
 
+    /// Sends packets on the link. Without a connection, or after it was closed for invalid data,
+    /// the remaining packets are dropped.
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let mut sent = 0;
         let mut packets = packets.iter();
@@ -318,6 +331,8 @@ impl Port for MemifPort {
         sent
     }
 
+    /// Returns how to wait for packets. Enables interrupts first and checks the ring after that,
+    /// because a packet that arrived before causes no interrupt.
     fn readiness(&self) -> Readiness<'_> {
         match &self.state {
             // A server is notified of a new client, but a client must retry.
@@ -347,6 +362,8 @@ impl Port for MemifPort {
         }
     }
 
+    /// Describes the port for another process, with its descriptors in the order of
+    /// [`MemifPortState`]. A handshake is not transferred: the other process starts it again.
     fn begin_transfer(&mut self) -> Option<PortTransfer> {
         let mut descriptors = Vec::new();
         descriptors.extend(self.listener.as_ref().map(AsFd::as_fd));
@@ -360,16 +377,16 @@ impl Port for MemifPort {
             }
             _ => None,
         };
-        let described = MemifPortState {
+        let state = MemifPortState {
             name: self.name.clone(),
             options: self.options.clone(),
             listens: self.listener.is_some(),
             connected,
             counters: PortCountersState::of(&self.counters),
         };
-        let hand_over = PortTransfer::new(TransferKind::Memif, &described, &descriptors)?;
+        let transfer = PortTransfer::new(TransferKind::Memif, &state, &descriptors)?;
         self.is_transferred = true;
-        Some(hand_over)
+        Some(transfer)
     }
 
     fn cancel_transfer(&mut self) {
@@ -382,6 +399,8 @@ impl Port for MemifPort {
 }
 
 impl Drop for MemifPort {
+    /// Closes the connection and removes the socket file, unless another process continues the
+    /// port.
     fn drop(&mut self) {
         if self.is_transferred {
             return;

@@ -54,14 +54,15 @@ impl Region {
                 "a region that can be made shorter: it is no memfd, or is sealed against seals",
             ));
         }
-        let there = fstat(&descriptor).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
-        if there < len {
-            return Err(ConnectionFault::new(format!("a region of {len} bytes with {there} bytes of memory")));
+        let actual_len = fstat(&descriptor).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+        if actual_len < len {
+            return Err(ConnectionFault::new(format!("a region of {len} bytes with {actual_len} bytes of memory")));
         }
         Region::map(descriptor, len as usize)
             .map_err(|error| ConnectionFault::new(format!("a region cannot be mapped: {error}")))
     }
 
+    /// Maps the first `len` bytes of a shared memory object.
     fn map(descriptor: OwnedFd, len: usize) -> rustix::io::Result<Region> {
         // SAFETY: a new mapping at an address that the kernel chooses, which overlaps no other one.
         let start = unsafe {
@@ -110,10 +111,10 @@ impl Region {
 
     /// Returns a number that both processes access, or `None` if it is out of bounds or unaligned.
     pub fn shared_u16(&self, offset: usize) -> Option<&AtomicU16> {
-        let place = self.pointer_to(offset, 2)?.cast::<u16>();
+        let pointer = self.pointer_to(offset, 2)?.cast::<u16>();
         // SAFETY: aligned (checked here), mapped for the life of `self`, and of an atomic type, for
         // which concurrent access is no data race.
-        place.is_aligned().then(|| unsafe { AtomicU16::from_ptr(place) })
+        pointer.is_aligned().then(|| unsafe { AtomicU16::from_ptr(pointer) })
     }
 }
 

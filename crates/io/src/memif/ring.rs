@@ -53,34 +53,34 @@ impl Ring {
         HEADER + (DESCRIPTOR << log2_size)
     }
 
-    /// Validates the location of a ring. Initialises the memory if `fresh`; otherwise it must
-    /// contain a ring.
+    /// Validates the location of a ring. Initialises the memory if `is_new`; otherwise it must
+    /// contain a ring. `interrupt` is the eventfd of its receiver.
     ///
     /// # Errors
     /// The location is out of bounds or unaligned, or the memory contains no ring.
     pub fn new(
         memory: Arc<Region>,
-        place: RingLocation,
+        location: RingLocation,
         interrupt: OwnedFd,
-        fresh: bool,
+        is_new: bool,
     ) -> Result<Ring, ConnectionFault> {
-        if place.log2_size > MAX_LOG2 {
+        if location.log2_size > MAX_LOG2 {
             return Err(ConnectionFault::new(format!(
                 "a ring of 2^{} descriptors; the maximum is 2^{MAX_LOG2}",
-                place.log2_size
+                location.log2_size
             )));
         }
-        if place.private != 0 {
+        if location.private != 0 {
             return Err(ConnectionFault::new("a ring with a private header, which is not supported"));
         }
-        let offset = place.offset as usize;
-        let end = offset.checked_add(Ring::bytes(place.log2_size));
+        let offset = location.offset as usize;
+        let end = offset.checked_add(Ring::bytes(location.log2_size));
         if !offset.is_multiple_of(8) || end.is_none_or(|end| end > memory.len()) {
             return Err(ConnectionFault::new("a ring outside of its region, or not aligned in it"));
         }
-        let ring = Ring { memory, place, interrupt, mask: (1 << place.log2_size) - 1 };
+        let ring = Ring { memory, place: location, interrupt, mask: (1 << location.log2_size) - 1 };
         let mut cookie = [0; 4];
-        if fresh {
+        if is_new {
             let _ = ring.memory.write(offset, &COOKIE.to_ne_bytes());
         } else if !ring.memory.read(offset, &mut cookie) || u32::from_ne_bytes(cookie) != COOKIE {
             return Err(ConnectionFault::new("the memory of a ring contains no ring"));
@@ -157,6 +157,7 @@ impl Ring {
         let mut bytes = [0; DESCRIPTOR];
         // In bounds, because `new` has checked it.
         let _ = self.memory.read(self.descriptor_offset(index), &mut bytes);
+        // Flags, region, length and offset, in host order.
         let [f0, f1, r0, r1, l0, l1, l2, l3, o0, o1, o2, o3, ..] = bytes;
         Descriptor {
             more: u16::from_ne_bytes([f0, f1]) & NEXT != 0,

@@ -35,25 +35,26 @@ pub(crate) fn cut_packet(
     let has_tunnel_checksum = headers.tunnel.is_some_and(|tunnel| has_checksum(bytes, &tunnel));
     let leave_open = leave_open && !has_tunnel_checksum;
     let count = payload.len().div_ceil(segment_payload.max(1)).max(1);
-    for (index, piece) in payload.chunks(segment_payload.max(1)).enumerate() {
+    for (index, chunk) in payload.chunks(segment_payload.max(1)).enumerate() {
         let slot = pool.push();
-        let length = header.len() + piece.len();
+        let segment_len = header.len() + chunk.len();
         // Does not fail, because the super-frame is longer.
-        let Ok(space) = slot.receive_space(length) else { continue };
+        let Ok(space) = slot.receive_space(segment_len) else { continue };
         space[..header.len()].copy_from_slice(header);
-        space[header.len()..].copy_from_slice(piece);
-        slot.set_received_len(length);
+        space[header.len()..].copy_from_slice(chunk);
+        slot.set_received_len(segment_len);
         slot.ingress_port = packet.ingress_port;
         slot.rx_time_ns = packet.rx_time_ns;
-        let segment = Segment { index, is_last: index + 1 == count, removed: payload.len() - piece.len() };
-        let cut = segment.adjust_headers(slot.bytes_mut(), headers, segment_payload);
+        let segment = Segment { index, is_last: index + 1 == count, removed: payload.len() - chunk.len() };
+        let segment_headers = segment.adjust_headers(slot.bytes_mut(), headers, segment_payload);
         if leave_open {
-            open_checksum(slot.bytes_mut(), &cut.inner);
-            let protocol = cut.inner.protocol;
-            slot.offload = Offload::open_checksum(length - cut.inner.transport, protocol.checksum_offset());
+            open_checksum(slot.bytes_mut(), &segment_headers.inner);
+            let protocol = segment_headers.inner.protocol;
+            slot.offload =
+                Offload::open_checksum(segment_len - segment_headers.inner.transport, protocol.checksum_offset());
         } else {
-            complete_transport_checksum(slot.bytes_mut(), &cut.inner);
-            if let Some(tunnel) = cut.tunnel.filter(|_| has_tunnel_checksum) {
+            complete_transport_checksum(slot.bytes_mut(), &segment_headers.inner);
+            if let Some(tunnel) = segment_headers.tunnel.filter(|_| has_tunnel_checksum) {
                 complete_transport_checksum(slot.bytes_mut(), &tunnel);
             }
         }
@@ -80,17 +81,19 @@ impl Segment {
     fn adjust_headers(&self, bytes: &mut [u8], headers: &Headers, segment_payload: usize) -> Headers {
         let inner = self.shorten(bytes, &headers.inner);
         if inner.protocol == Transport::Tcp {
-            let at = inner.transport;
-            let sequence = u32::from_be_bytes([bytes[at + 4], bytes[at + 5], bytes[at + 6], bytes[at + 7]]);
+            let tcp = inner.transport;
+            let sequence = u32::from_be_bytes([bytes[tcp + 4], bytes[tcp + 5], bytes[tcp + 6], bytes[tcp + 7]]);
             let sequence = sequence.wrapping_add((self.index * segment_payload) as u32);
-            bytes[at + 4..at + 8].copy_from_slice(&sequence.to_be_bytes());
-            let removed = if self.is_last { 0 } else { LAST_ONLY } | if self.index == 0 { 0 } else { FIRST_ONLY };
-            bytes[at + 13] &= !removed;
+            bytes[tcp + 4..tcp + 8].copy_from_slice(&sequence.to_be_bytes());
+            let cleared_flags = if self.is_last { 0 } else { LAST_ONLY } | if self.index == 0 { 0 } else { FIRST_ONLY };
+            // Byte 13 of the TCP header has the flags.
+            bytes[tcp + 13] &= !cleared_flags;
         }
         Headers { tunnel: headers.tunnel.map(|tunnel| self.shorten(bytes, &tunnel)), inner }
     }
 
-    /// Adapts an IP header, and the UDP header behind it, to the segment's length.
+    /// Adapts the length fields of an IP header, and of the UDP header behind it, to the segment,
+    /// and in IPv4 the identification and the header checksum. Returns the header with its new end.
     fn shorten(&self, bytes: &mut [u8], headers: &IpTransport) -> IpTransport {
         let network = headers.network;
         if headers.is_ipv6 {
@@ -109,6 +112,7 @@ impl Segment {
     }
 }
 
+/// Subtracts `less` from the number at byte `at`, in network order.
 fn subtract_u16(bytes: &mut [u8], at: usize, less: usize) {
     let value = u16::from_be_bytes([bytes[at], bytes[at + 1]]).wrapping_sub(less as u16);
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());

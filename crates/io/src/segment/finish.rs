@@ -22,7 +22,7 @@ impl SegmentPool {
     pub fn finish(
         &mut self,
         packet: &mut Packet,
-        port: TxOffloads,
+        abilities: TxOffloads,
         counts: &mut crate::OffloadCounters,
     ) -> FinishedPacket {
         let headers = match prepare_for_sending(packet) {
@@ -31,20 +31,21 @@ impl SegmentPool {
             Err(reason) => return FinishedPacket::Lost(reason),
         };
         if packet.offload.is_super_frame() {
-            if port.take_super_frame(&headers) {
+            if abilities.take_super_frame(&headers) {
                 counts.sent_whole += 1;
                 return FinishedPacket::Whole;
             }
-            return FinishedPacket::Segments(self.cut(packet, &headers, port.checksum, counts));
+            return FinishedPacket::Segments(self.cut(packet, &headers, abilities.checksum, counts));
         }
-        if !port.checksum {
+        if !abilities.checksum {
             complete_packet(packet, &headers);
             counts.checksums += 1;
         }
         FinishedPacket::Whole
     }
 
-    /// Cuts a super-frame and returns the numbers of its segments.
+    /// Cuts a super-frame and returns the range of its segments in the pool. `leave_open` says that
+    /// the port computes the transport checksums.
     fn cut(
         &mut self,
         packet: &Packet,

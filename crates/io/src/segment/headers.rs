@@ -79,7 +79,9 @@ impl Headers {
 }
 
 impl IpTransport {
-    /// Finds the IP and transport header of the Ethernet frame at offset `frame`.
+    /// Finds the IP and transport header of the Ethernet frame that starts at byte `frame`. `None`
+    /// if it is not TCP or UDP over IP, is a fragment, or if a header or the packet is not
+    /// complete.
     fn parse(bytes: &[u8], frame: usize) -> Option<IpTransport> {
         let mut network = frame + ETHERNET;
         let mut ethertype = read_u16(bytes, network - 2)?;
@@ -89,20 +91,21 @@ impl IpTransport {
                 ethertype = read_u16(bytes, network - 2)?;
             }
         }
-        let (is_ipv6, number, transport, end) = match ethertype {
+        let (is_ipv6, protocol_number, transport, end) = match ethertype {
             0x0800 => ipv4(bytes, network)?,
             0x86dd => ipv6(bytes, network)?,
             _ => return None,
         };
-        let (protocol, header) = match number {
+        let (protocol, header_len) = match protocol_number {
+            // The data offset of TCP counts words of four bytes.
             6 => (Transport::Tcp, usize::from(*bytes.get(transport + 12)? >> 4) * 4),
             17 => (Transport::Udp, UDP),
             _ => return None,
         };
-        let payload = transport + header;
-        let minimum = if protocol == Transport::Tcp { 20 } else { UDP };
-        let complete = header >= minimum && payload <= end && end <= bytes.len();
-        complete.then_some(IpTransport { network, is_ipv6, transport, protocol, payload, end })
+        let payload = transport + header_len;
+        let min_header_len = if protocol == Transport::Tcp { 20 } else { UDP };
+        let is_complete = header_len >= min_header_len && payload <= end && end <= bytes.len();
+        is_complete.then_some(IpTransport { network, is_ipv6, transport, protocol, payload, end })
     }
 
     /// Returns the headers of the frame in this VXLAN tunnel, if it is one.
@@ -125,34 +128,38 @@ impl IpTransport {
     }
 }
 
-/// Returns protocol number, transport offset and end of the IPv4 packet at `at`.
+/// Reads the IPv4 header at byte `at`. Returns whether it is IPv6 (`false`), the protocol number,
+/// and the offsets of the transport header and of the packet's end. `None` if it is a fragment,
+/// which has only a part of the transport payload, or not valid.
 fn ipv4(bytes: &[u8], at: usize) -> Option<(bool, u8, usize, usize)> {
     let header = bytes.get(at..at + 20)?;
-    let length = usize::from(header[0] & 15) * 4;
-    let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
-    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    let sound = header[0] >> 4 == 4 && length >= 20 && total >= length && !fragment;
-    sound.then_some((false, header[9], at + length, at + total))
+    let header_len = usize::from(header[0] & 15) * 4;
+    let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+    let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let is_valid = header[0] >> 4 == 4 && header_len >= 20 && total_len >= header_len && !is_fragment;
+    is_valid.then_some((false, header[9], at + header_len, at + total_len))
 }
 
-/// Returns protocol number, transport offset and end of the IPv6 packet at `at`.
+/// Reads the IPv6 header at byte `at` and skips its extension headers. Returns whether it is IPv6
+/// (`true`), the protocol number, and the offsets of the transport header and of the packet's end.
+/// A fragment has the number of the fragment header, which is no transport protocol.
 fn ipv6(bytes: &[u8], at: usize) -> Option<(bool, u8, usize, usize)> {
     let header = bytes.get(at..at + IPV6)?;
     if header[0] >> 4 != 6 {
         return None;
     }
     let end = at + IPV6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let (mut number, mut transport) = (header[6], at + IPV6);
+    let (mut next_header, mut transport) = (header[6], at + IPV6);
     for _ in 0..MAX_EXTENSIONS {
         // Hop-by-hop options, routing, destination options (RFC 8200, section 4).
-        if !matches!(number, 0 | 43 | 60) {
+        if !matches!(next_header, 0 | 43 | 60) {
             break;
         }
         let extension = bytes.get(transport..transport + 2)?;
-        number = extension[0];
+        next_header = extension[0];
         transport += 8 + usize::from(extension[1]) * 8;
     }
-    Some((true, number, transport, end))
+    Some((true, next_header, transport, end))
 }
 
 fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {

@@ -55,9 +55,9 @@ pub(crate) fn prepare_for_sending(packet: &mut Packet) -> Result<Option<Headers>
         return Ok(None);
     }
     let found = Headers::parse(packet.bytes());
-    let transport = packet.len().checked_sub(usize::from(offload.transport_len));
+    let transport_offset = packet.len().checked_sub(usize::from(offload.transport_len));
     match found {
-        Some(headers) if transport == Some(headers.inner.transport) => {
+        Some(headers) if transport_offset == Some(headers.inner.transport) => {
             open_checksum(packet.bytes_mut(), &headers.inner);
             if let Some(tunnel) = headers.tunnel
                 && offload.is_super_frame()

@@ -43,17 +43,21 @@ pub(super) fn load_classifiers(ebpf: &mut Ebpf) -> Result<(), String> {
 }
 
 /// Attaches a program to an interface of the calling thread's network namespace, by a link that
-/// ends with its descriptor (tcx).
+/// ends with its descriptor (tcx). `direction` is ingress or egress. The program runs before those
+/// that are attached already.
 pub(super) fn attach_classifier(
     ebpf: &mut Ebpf,
     name: &str,
     interface: &str,
-    side: TcAttachType,
+    direction: TcAttachType,
 ) -> Result<SchedClassifierLink, String> {
-    let failed = |error: aya::programs::ProgramError| {
+    let attach_error = |error: aya::programs::ProgramError| {
         format!("{}; this needs Linux 6.6 or later with tcx{}", error_chain(&error), missing_capabilities())
     };
     let program = classifier(ebpf, name)?;
     let options = TcAttachOptions::TcxOrder(LinkOrder::first());
-    program.attach_with_options(interface, side, options).and_then(|id| program.take_link(id)).map_err(failed)
+    program
+        .attach_with_options(interface, direction, options)
+        .and_then(|id| program.take_link(id))
+        .map_err(attach_error)
 }

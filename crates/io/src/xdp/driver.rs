@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Returns the index of an interface in this network namespace.
 pub(super) fn index_of(interface: &str) -> Result<u32, XdpError> {
-    let none = || XdpError::NoSuchInterface(interface.to_owned());
-    let name = CString::new(interface).map_err(|_| none())?;
+    let missing = || XdpError::NoSuchInterface(interface.to_owned());
+    let name = CString::new(interface).map_err(|_| missing())?;
     // SAFETY: the string ends with a zero.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(none()),
+        0 => Err(missing()),
         index => Ok(index),
     }
 }

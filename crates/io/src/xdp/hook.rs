@@ -79,38 +79,41 @@ impl XdpProgram {
         let _ = self.inner().exits.set(slot, exit, 0);
     }
 
-    /// Attaches the program. Returns the port's slot.
+    /// Attaches the program to an interface. Returns the port's slot in the maps, and the
+    /// attachment. The maps get their values first, because packets arrive once the program is
+    /// attached.
     ///
     /// # Errors
     /// The kernel refuses it, another program is attached, or there are too many ports.
-    pub(super) fn attach(&self, new: NewInterface<'_>) -> Result<(u32, HookLink), XdpError> {
-        let NewInterface { name, index, mtu, number, mode, misses } = new;
+    pub(super) fn attach(&self, new_interface: NewInterface<'_>) -> Result<(u32, HookLink), XdpError> {
+        let NewInterface { name, index, mtu, number, mode, misses } = new_interface;
         let mut inner = self.inner();
-        let failed = |why: String| XdpError::Attach { interface: name.to_owned(), why };
+        let attach_error = |why: String| XdpError::Attach { interface: name.to_owned(), why };
         if let Some(other) = inner.attached.values().find(|attached| attached.interface.index == index) {
-            return Err(failed(format!(
+            return Err(attach_error(format!(
                 "the port `{}` has an interface of the same number ({index}), and the program identifies ports by this number",
                 other.name
             )));
         }
         let slot = (0..PORTS).find(|slot| !inner.attached.contains_key(slot)).ok_or(XdpError::TooManyPorts)?;
-        let behind = if mode == XdpMode::Native { 0 } else { BEHIND_DRIVER };
-        inner.ports.insert(index, slot | behind, 0).map_err(map_error)?;
+        let hook_flag = if mode == XdpMode::Native { 0 } else { BEHIND_DRIVER };
+        inner.ports.insert(index, slot | hook_flag, 0).map_err(map_error)?;
         inner.devices.set(slot, index, None, 0).map_err(map_error)?;
         inner.exits.set(slot, XdpExit { device: index, misses, mtu, unused: 0 }, 0).map_err(map_error)?;
         inner.refusing.set(slot, 0, 0).map_err(map_error)?;
-        let here = InterfaceKey::here(index);
+        let interface_key = InterfaceKey::here(index);
         if let Ok(losses) = &mut inner.losses {
-            losses.watch(here, slot).map_err(XdpError::Map)?;
+            losses.watch(interface_key, slot).map_err(XdpError::Map)?;
         }
         let link = inner.attach_hook(name, index, mode);
-        let attached = AttachedInterface { number, name: name.to_owned(), interface: here, mode, refuses: false };
+        let attached =
+            AttachedInterface { number, name: name.to_owned(), interface: interface_key, mode, refuses: false };
         inner.attached.insert(slot, attached);
         match link {
             Ok(link) => Ok((slot, link)),
             Err(why) => {
                 inner.detach(slot);
-                Err(failed(why))
+                Err(attach_error(why))
             }
         }
     }
@@ -121,6 +124,8 @@ impl XdpProgram {
 }
 
 impl XdpProgramState {
+    /// Attaches the program of this mode to the interface with this name and index. The error is
+    /// the kernel's reason.
     fn attach_hook(&mut self, name: &str, index: u32, mode: XdpMode) -> Result<HookLink, String> {
         let flags = match mode {
             XdpMode::Tc => {
@@ -135,6 +140,7 @@ impl XdpProgramState {
         link.map(|link| HookLink::Xdp { _link: link }).map_err(|error| error_chain(&error))
     }
 
+    /// Removes a port from the maps and frees its slot. Does nothing if the slot is free.
     fn detach(&mut self, slot: u32) {
         let Some(attached) = self.attached.remove(&slot) else { return };
         let _ = self.ports.remove(&attached.interface.index);

@@ -125,7 +125,8 @@ pub(super) fn map_error(error: impl std::fmt::Display) -> XdpError {
 }
 
 impl XdpProgram {
-    /// Loads the program, with capacity for `flow_capacity` flows.
+    /// Loads the program, with capacity for `flow_capacity` flows. The programs of the tc hook and
+    /// the counter of losses are optional: the reasons why they are missing are kept.
     ///
     /// # Errors
     /// The build has no program, or the kernel refuses it.
@@ -137,6 +138,7 @@ impl XdpProgram {
         let processors = aya::util::nr_cpus().map_err(|(_, error)| refused(error))? as u32;
         let mut loader = EbpfLoader::new();
         loader.set_max_entries("keys", flow_capacity).set_max_entries("flows", flow_capacity);
+        // Counters exist once per processor, so that the program needs no atomic operations.
         loader
             .set_max_entries("tallies", flow_capacity * processors)
             .set_max_entries("outcomes", OUTCOMES as u32 * processors);
@@ -146,27 +148,29 @@ impl XdpProgram {
             program(&mut ebpf, name)?.load().map_err(refused)?;
         }
         let tc = classifier::load_classifiers(&mut ebpf);
-        let mut take = |name: &'static str| {
+        let mut take_map = |name: &'static str| {
             ebpf.take_map(name).ok_or_else(|| XdpError::Refused(format!("the program has no map {name}")))
         };
-        let words = |map: &Map, count: usize| match map {
+        // Maps an array of `count` words to memory, so that counters are read without system calls.
+        let map_counters = |map: &Map, count: usize| match map {
             Map::Array(data) => MappedArray::new(data.fd().as_fd(), count)
                 .map_err(|source| XdpError::System { step: "map the program's counters", source }),
             _ => Err(XdpError::Refused("a map of counters is no array".to_owned())),
         };
-        let (tallies, outcomes, passages) = (take("tallies")?, take("outcomes")?, take("passages")?);
-        let tallies = words(&tallies, (flow_capacity * processors) as usize * 4)?;
-        let outcomes = words(&outcomes, OUTCOMES * processors as usize)?;
-        let passages = words(&passages, slot_counters::WORDS * (PORTS * processors) as usize)?;
-        let mut settings = Array::try_from(take("settings")?).map_err(refused)?;
+        let (tallies, outcomes, passages) = (take_map("tallies")?, take_map("outcomes")?, take_map("passages")?);
+        // A tally has four words (`bpf/flow.bpf.h`).
+        let tallies = map_counters(&tallies, (flow_capacity * processors) as usize * 4)?;
+        let outcomes = map_counters(&outcomes, OUTCOMES * processors as usize)?;
+        let passages = map_counters(&passages, slot_counters::WORDS * (PORTS * processors) as usize)?;
+        let mut settings = Array::try_from(take_map("settings")?).map_err(refused)?;
         settings.set(0, XdpSettings { shapes: 0, processors }, 0).map_err(map_error)?;
-        let (devices, sockets) = (take("devices")?, take("sockets")?);
-        let exits = Array::try_from(take("exits")?).map_err(refused)?;
-        let refusing = Array::try_from(take("refusing")?).map_err(refused)?;
-        let generators = Array::try_from(take("generators")?).map_err(refused)?;
-        let (frames, ports) = (take("frames")?, take("ports")?);
-        let (shapes, keys, flows) = (take("shapes")?, take("keys")?, take("flows")?);
-        let losses = program_ids(&devices, &sockets, &mut ebpf).and_then(|mine| LossCounter::attach(mine, PORTS));
+        let (devices, sockets) = (take_map("devices")?, take_map("sockets")?);
+        let exits = Array::try_from(take_map("exits")?).map_err(refused)?;
+        let refusing = Array::try_from(take_map("refusing")?).map_err(refused)?;
+        let generators = Array::try_from(take_map("generators")?).map_err(refused)?;
+        let (frames, ports) = (take_map("frames")?, take_map("ports")?);
+        let (shapes, keys, flows) = (take_map("shapes")?, take_map("keys")?, take_map("flows")?);
+        let losses = program_ids(&devices, &sockets, &mut ebpf).and_then(|ids| LossCounter::attach(ids, PORTS));
         let inner = XdpProgramState {
             shapes: Array::try_from(shapes).map_err(refused)?,
             keys: HashMap::try_from(keys).map_err(refused)?,
@@ -270,11 +274,14 @@ impl XdpProgram {
         FlowCounters { counter, last: if counter.is_zero() { 0 } else { to_unix(now.last) } }
     }
 
-    /// Returns the outcome counters.
+    /// Returns the outcome counters, summed over the processors.
     pub fn outcomes(&self) -> XdpStats {
         let inner = self.inner();
-        let sum = |what| (0..inner.processors as usize).map(|at| inner.outcomes.get(at * OUTCOMES + what)).sum();
-        let all: [u64; OUTCOMES] = std::array::from_fn(sum);
+        let sum = |outcome| {
+            (0..inner.processors as usize).map(|processor| inner.outcomes.get(processor * OUTCOMES + outcome)).sum()
+        };
+        let sums: [u64; OUTCOMES] = std::array::from_fn(sum);
+        // The order is that of the enumeration in `bpf/flow.bpf.h`.
         let [
             sent,
             redirected,
@@ -295,7 +302,7 @@ impl XdpProgram {
             open_checksums,
             withdrawn_checksums,
             too_long,
-        ] = all;
+        ] = sums;
         let tc = TcStats {
             super_frames,
             segments,
@@ -355,9 +362,10 @@ fn program_ids(devices: &Map, sockets: &Map, ebpf: &mut Ebpf) -> Result<ProgramI
     Ok(ProgramIds { devices: id(devices)?, sockets: id(sockets)?, program, unused: 0 })
 }
 
+/// Returns an XDP program of the loaded object by its name.
 pub(super) fn program<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Xdp, XdpError> {
-    let none = || XdpError::Refused(format!("the object has no program {name}"));
-    ebpf.program_mut(name).ok_or_else(none)?.try_into().map_err(refused)
+    let missing = || XdpError::Refused(format!("the object has no program {name}"));
+    ebpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(refused)
 }
 
 impl XdpProgramState {
@@ -365,9 +373,9 @@ impl XdpProgramState {
     fn read_counters(&self, slot: u32) -> FlowCounters {
         let mut tally = FlowCounters::default();
         for processor in 0..self.processors {
-            let at = (slot * self.processors + processor) as usize * 4;
-            tally.counter += Counter { packets: self.tallies.get(at), bytes: self.tallies.get(at + 1) };
-            tally.last = tally.last.max(self.tallies.get(at + 2));
+            let first_word = (slot * self.processors + processor) as usize * 4;
+            tally.counter += Counter { packets: self.tallies.get(first_word), bytes: self.tallies.get(first_word + 1) };
+            tally.last = tally.last.max(self.tallies.get(first_word + 2));
         }
         tally
     }

@@ -113,29 +113,30 @@ impl LossCounter {
     /// # Errors
     /// The kernel has no such tracepoints, lacks type information (CONFIG_DEBUG_INFO_BTF), or
     /// refuses the programs.
-    pub fn attach(mine: ProgramIds, ports: u32) -> Result<LossCounter, String> {
-        let why = |error: &dyn std::error::Error| super::refusal::error_chain(error);
-        let btf = Btf::from_sys_fs().map_err(|error| why(&error))?;
-        let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(|error| why(&error))?;
-        let none = |what: &str| format!("the object has no {what}");
+    pub fn attach(ids: ProgramIds, ports: u32) -> Result<LossCounter, String> {
+        let error_text = |error: &dyn std::error::Error| super::refusal::error_chain(error);
+        let btf = Btf::from_sys_fs().map_err(|error| error_text(&error))?;
+        let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(|error| error_text(&error))?;
+        let missing = |part: &str| format!("the object has no {part}");
         for (function, tracepoint) in PROGRAMS {
             let loaded = tracepoint_program(&mut ebpf, function)?.load(tracepoint, &btf);
-            loaded.map_err(|error| format!("{tracepoint}: {}", why(&error)))?;
+            loaded.map_err(|error| format!("{tracepoint}: {}", error_text(&error)))?;
         }
         // Loaded programs keep their maps alive.
-        let map = |ebpf: &mut Ebpf, name: &str| ebpf.take_map(name).ok_or_else(|| none(name));
-        let mut ids = Array::<_, ProgramIds>::try_from(map(&mut ebpf, "mine")?).map_err(|error| why(&error))?;
-        ids.set(0, mine, 0).map_err(|error| why(&error))?;
-        let watched = HashMap::try_from(map(&mut ebpf, "watched")?).map_err(|error| why(&error))?;
+        let map = |ebpf: &mut Ebpf, name: &str| ebpf.take_map(name).ok_or_else(|| missing(name));
+        let mut id_map =
+            Array::<_, ProgramIds>::try_from(map(&mut ebpf, "mine")?).map_err(|error| error_text(&error))?;
+        id_map.set(0, ids, 0).map_err(|error| error_text(&error))?;
+        let watched = HashMap::try_from(map(&mut ebpf, "watched")?).map_err(|error| error_text(&error))?;
         let lost = match map(&mut ebpf, "lost")? {
             Map::Array(data) => {
-                MappedArray::new(data.fd().as_fd(), ports as usize * REASONS).map_err(|error| why(&error))?
+                MappedArray::new(data.fd().as_fd(), ports as usize * REASONS).map_err(|error| error_text(&error))?
             }
-            _ => return Err(none("array of what is lost")),
+            _ => return Err(missing("array of what is lost")),
         };
         for (function, tracepoint) in PROGRAMS {
             let attached = tracepoint_program(&mut ebpf, function)?.attach();
-            attached.map_err(|error| format!("{tracepoint}: {}", why(&error)))?;
+            attached.map_err(|error| format!("{tracepoint}: {}", error_text(&error)))?;
         }
         Ok(LossCounter { _ebpf: ebpf, watched, lost })
     }

@@ -19,17 +19,18 @@ impl XdpProgram {
         frame[6] = 0x02;
         frame[12..14].copy_from_slice(&[0x88, 0xb5]);
         frame[14..18].copy_from_slice(&slot.to_ne_bytes());
-        let (before, program) = {
+        let (refused_before, program) = {
             let mut inner = self.inner();
-            let before = inner.losses.as_ref().ok()?.lost(slot).probes();
+            let refused_before = inner.losses.as_ref().ok()?.lost(slot).probes();
             let program = program(&mut inner.ebpf, "probe").ok()?.fd().ok()?.try_clone().ok()?;
-            (before, program)
+            (refused_before, program)
         };
         // Run without an input interface, because interface indices are those of the thread's
         // network namespace, which may be another one.
         run_live(program.as_fd(), 0, &frame, 1).ok()?;
         let inner = self.inner();
-        Some(inner.losses.as_ref().ok()?.lost(slot).probes() == before)
+        // A refused probe has been counted when the run ends.
+        Some(inner.losses.as_ref().ok()?.lost(slot).probes() == refused_before)
     }
 
     /// Attaches a program that passes all packets, because a veth interface only accepts packets
@@ -68,13 +69,13 @@ impl XdpProgram {
         let Some(frame) = frames.first() else { return Ok(()) };
         let descriptor = {
             let mut inner = self.inner();
-            let some = &frames[..frames.len().min(1024)];
-            for (at, frame) in some.iter().enumerate() {
+            let repeated = &frames[..frames.len().min(1024)];
+            for (index, frame) in repeated.iter().enumerate() {
                 let mut bytes = [0; WINDOW];
-                bytes.iter_mut().zip(frame).for_each(|(to, byte)| *to = *byte);
-                inner.frames.set(at as u32, bytes, 0).map_err(map_error)?;
+                bytes.iter_mut().zip(frame).for_each(|(target, byte)| *target = *byte);
+                inner.frames.set(index as u32, bytes, 0).map_err(map_error)?;
             }
-            inner.generators.set(0, [some.len() as u32, 0], 0).map_err(map_error)?;
+            inner.generators.set(0, [repeated.len() as u32, 0], 0).map_err(map_error)?;
             let fd = program(&mut inner.ebpf, "generate")?.fd().map_err(refused)?.as_fd();
             fd.try_clone_to_owned()
                 .map_err(|source| XdpError::System { step: "have the program's descriptor", source })?

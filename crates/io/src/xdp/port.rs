@@ -56,21 +56,21 @@ pub struct XdpPort {
     reach: DeviceReach,
     /// State of the interface, as the program at tc knows it.
     exit: XdpExit,
-    // Declared before `place`, so that the program is detached before the slot is freed.
+    // Declared before `slot`, so that the program is detached before the slot is freed.
     _link: HookLink,
-    place: PortSlot,
+    slot: PortSlot,
 }
 
 /// A port's slot in the maps.
 struct PortSlot {
     kernel: XdpProgram,
-    place: u32,
+    number: u32,
     interface: u32,
 }
 
 impl Drop for PortSlot {
     fn drop(&mut self) {
-        self.kernel.detach(self.place);
+        self.kernel.detach(self.number);
     }
 }
 
@@ -80,7 +80,7 @@ struct DeviceReach {
     /// Number of packets that it has refused.
     refused: u64,
     /// Time of the last probe.
-    asked: Instant,
+    last_probe: Instant,
 }
 
 /// Parts of a port that depend on its hook.
@@ -89,7 +89,7 @@ struct OpenedParts {
     miss_path: MissPath,
     mtu: usize,
     link: HookLink,
-    place: PortSlot,
+    slot: PortSlot,
 }
 
 /// Attaches the program at tc to an interface of this index, as the port of this number.
@@ -97,48 +97,53 @@ fn open_at_tc(kernel: &XdpProgram, name: &str, (index, number): (u32, u32)) -> R
     let path = TcPath::open(kernel, name)?;
     let (mode, mtu) = (XdpMode::Tc, path.sender.mtu());
     let new = NewInterface { name, index, mtu: mtu as u32, number, mode, misses: path.tap.index() };
-    let (place, link) = kernel.attach(new).map_err(PortError::Xdp)?;
-    let place = PortSlot { kernel: kernel.clone(), place, interface: index };
-    Ok(OpenedParts { mode, miss_path: MissPath::Tc(Box::new(path)), mtu, link, place })
+    let (slot_number, link) = kernel.attach(new).map_err(PortError::Xdp)?;
+    let slot = PortSlot { kernel: kernel.clone(), number: slot_number, interface: index };
+    Ok(OpenedParts { mode, miss_path: MissPath::Tc(Box::new(path)), mtu, link, slot })
 }
 
-/// Attaches the program at XDP to an interface of this index, as the port of this number.
+/// Attaches the program at XDP to the interface with this index, as the port of this number. Falls
+/// back to generic mode if the driver has no XDP, and to a raw socket for packets without a flow if
+/// AF_XDP fails; each adds a sentence to `notes`.
 fn open_at_xdp(
     kernel: &XdpProgram,
     name: &str,
     (index, number): (u32, u32),
-    wanted: XdpMode,
+    wanted_mode: XdpMode,
     notes: &mut Vec<String>,
 ) -> Result<OpenedParts, PortError> {
     // Also checks that the interface is Ethernet, and receives misses if there is no AF_XDP.
     let raw = RawPort::open(name)?;
     let mtu = raw.mtu();
     let attach = |mode| kernel.attach(NewInterface { name, index, mtu: mtu as u32, number, mode, misses: 0 });
-    let (mode, (place, link)) = match attach(wanted) {
-        Ok(attached) => (wanted, attached),
-        Err(why) if wanted == XdpMode::Generic => return Err(PortError::Xdp(why)),
+    let (mode, (slot_number, link)) = match attach(wanted_mode) {
+        Ok(attached) => (wanted_mode, attached),
+        Err(why) if wanted_mode == XdpMode::Generic => return Err(PortError::Xdp(why)),
         Err(why) => {
             let attached = attach(XdpMode::Generic).map_err(PortError::Xdp)?;
             notes.push(format!("`{name}`: XDP in generic mode, which is slower: {why}"));
             (XdpMode::Generic, attached)
         }
     };
-    let place = PortSlot { kernel: kernel.clone(), place, interface: index };
+    let slot = PortSlot { kernel: kernel.clone(), number: slot_number, interface: index };
     let chunk = if mtu + LINK_HEADERS <= SMALL_CHUNK_FRAME { 2048 } else { 4096 };
-    let open = |queue: u32| -> Result<XdpSocket, String> {
+    let open_socket = |queue: u32| -> Result<XdpSocket, String> {
         let socket =
             XdpSocket::open(index, queue, chunk, mode == XdpMode::Native).map_err(|error| error.to_string())?;
-        kernel.add_socket(place.place, queue, socket.as_fd()).map_err(|error| error.to_string())?;
+        kernel.add_socket(slot.number, queue, socket.as_fd()).map_err(|error| error.to_string())?;
         Ok(socket)
     };
-    let (miss_path, mtu) = match (0..driver::queue_count(name)).map(open).collect::<Result<Vec<XdpSocket>, String>>() {
+    let (miss_path, mtu) = match (0..driver::queue_count(name))
+        .map(open_socket)
+        .collect::<Result<Vec<XdpSocket>, String>>()
+    {
         Ok(sockets) => (MissPath::Sockets(sockets), mtu.min(chunk - LINK_HEADERS)),
         Err(why) => {
             notes.push(format!("`{name}`: packets without a flow arrive by a raw socket, because AF_XDP fails: {why}"));
             (MissPath::Raw(Box::new(raw)), mtu)
         }
     };
-    Ok(OpenedParts { mode, miss_path, mtu, link, place })
+    Ok(OpenedParts { mode, miss_path, mtu, link, slot })
 }
 
 impl XdpPort {
@@ -158,18 +163,23 @@ impl XdpPort {
     ///
     /// # Errors
     /// The same as for [`XdpPort::open`].
-    pub fn open_as(kernel: &XdpProgram, interface: &str, number: u32, wanted: XdpMode) -> Result<XdpPort, PortError> {
+    pub fn open_as(
+        kernel: &XdpProgram,
+        interface: &str,
+        number: u32,
+        wanted_mode: XdpMode,
+    ) -> Result<XdpPort, PortError> {
         let index = driver::index_of(interface).map_err(PortError::Xdp)?;
         let watch = InterfaceWatch::open(interface)?;
         let mut notes = Vec::new();
-        let parts = match wanted {
+        let opened = match wanted_mode {
             XdpMode::Tc => open_at_tc(kernel, interface, (index, number))?,
             mode => open_at_xdp(kernel, interface, (index, number), mode, &mut notes)?,
         };
-        let OpenedParts { mode, miss_path, mtu, link, place } = parts;
-        let before = kernel.slot_counters(place.place);
+        let OpenedParts { mode, miss_path, mtu, link, slot } = opened;
+        let before = kernel.slot_counters(slot.number);
         let (name, own, counters) = (interface.to_owned(), PortCounters::default(), PortCounters::default());
-        let reach = DeviceReach { refuses: false, refused: 0, asked: Instant::now() };
+        let reach = DeviceReach { refuses: false, refused: 0, last_probe: Instant::now() };
         let mut port = XdpPort {
             name,
             mtu,
@@ -184,7 +194,7 @@ impl XdpPort {
             reach,
             exit: XdpExit::default(),
             _link: link,
-            place,
+            slot,
         };
         // Drivers other than veth accept packets once they have a program themselves.
         if mode == XdpMode::Native && driver::driver_name(interface).as_deref() == Some("veth") {
@@ -198,27 +208,28 @@ impl XdpPort {
 
     /// Probes whether the device accepts packets from XDP programs.
     fn probe_device(&mut self) {
-        self.reach.asked = Instant::now();
-        if let Some(takes) = self.place.kernel.probe(self.place.place) {
+        self.reach.last_probe = Instant::now();
+        if let Some(takes) = self.slot.kernel.probe(self.slot.number) {
             self.set_refuses(!takes);
         }
     }
 
-    /// Tells the program at tc the present MTU, or that the interface was removed.
+    /// Writes the interface's present MTU to the map of the program at tc, or that the interface
+    /// was removed. Writes only changes.
     fn follow_interface(&mut self) {
         let misses = if let MissPath::Tc(path) = &self.miss_path { path.tap.index() } else { 0 };
         let present = self.watch.is_up().and_then(|_| self.watch.current_mtu());
-        let exit = present.map(|mtu| XdpExit { device: self.place.interface, misses, mtu, unused: 0 });
+        let exit = present.map(|mtu| XdpExit { device: self.slot.interface, misses, mtu, unused: 0 });
         let exit = exit.unwrap_or(XdpExit { misses, ..XdpExit::default() });
         if std::mem::replace(&mut self.exit, exit) != exit {
-            self.place.kernel.set_exit(self.place.place, exit);
+            self.slot.kernel.set_exit(self.slot.number, exit);
         }
     }
 
     /// Sets whether packets of flows to this port are passed to this process.
     fn set_refuses(&mut self, refuses: bool) {
         self.reach.refuses = refuses;
-        self.place.kernel.set_refusing(self.place.place, refuses);
+        self.slot.kernel.set_refusing(self.slot.number, refuses);
     }
 
     /// Returns the attach mode of the program.
@@ -238,7 +249,7 @@ impl XdpPort {
 
     /// Returns the interface's index.
     pub fn interface(&self) -> u32 {
-        self.place.interface
+        self.slot.interface
     }
 }
 
@@ -251,6 +262,7 @@ impl Port for XdpPort {
         self.mtu
     }
 
+    /// Receives packets without a flow, from the sockets, the TAP or the raw socket.
     fn receive(&mut self, id: PortId, batch: &mut Batch) -> Result<usize, PortError> {
         let (before, time) = (batch.len(), now());
         let sockets = match &mut self.miss_path {
@@ -266,11 +278,13 @@ impl Port for XdpPort {
             MissPath::Sockets(sockets) => sockets,
         };
         for socket in sockets {
-            let room = batch.remaining_capacity().min(VECTOR);
-            socket.receive(room, |bytes| match bytes.map(|bytes| (bytes.len(), batch.push_bytes(bytes, id, time))) {
-                Some((len, Ok(()))) => self.own.received.count_packet(len),
-                Some((len, Err(_))) => self.own.drops.count_drop(PortReason::RxOversize, len),
-                None => self.own.drops.count_drops(PortReason::RxError, 1),
+            let free_slots = batch.remaining_capacity().min(VECTOR);
+            socket.receive(free_slots, |bytes| {
+                match bytes.map(|bytes| (bytes.len(), batch.push_bytes(bytes, id, time))) {
+                    Some((len, Ok(()))) => self.own.received.count_packet(len),
+                    Some((len, Err(_))) => self.own.drops.count_drop(PortReason::RxOversize, len),
+                    None => self.own.drops.count_drops(PortReason::RxError, 1),
+                }
             });
         }
         Ok(batch.len() - before)
@@ -284,6 +298,7 @@ impl Port for XdpPort {
         }
     }
 
+    /// Sends packets that this process forwards, on the first socket or by a raw socket.
     fn send(&mut self, packets: &mut TxBatch<'_>) -> usize {
         let sockets = match &mut self.miss_path {
             MissPath::Raw(raw) => return raw.send(packets),
@@ -331,7 +346,7 @@ impl Port for XdpPort {
     /// started to refuse packets from XDP programs, and then redirects its flows' packets to this
     /// process.
     fn counters(&mut self) -> &PortCounters {
-        let passage = self.place.kernel.slot_counters(self.place.place).since(&self.before);
+        let handled = self.slot.kernel.slot_counters(self.slot.number).since(&self.before);
         let has_sockets = match &mut self.miss_path {
             MissPath::Raw(raw) => {
                 self.counters.clone_from(raw.counters());
@@ -349,19 +364,20 @@ impl Port for XdpPort {
                 self.counters.clone_from(&self.own);
                 let lost: u64 = sockets.iter_mut().map(XdpSocket::lost).sum();
                 // The kernel counts both reasons in one counter.
-                let too_long = passage.lost.rx_drops().find(|(reason, _)| *reason == PortReason::RxOversize);
-                let full = lost.saturating_sub(too_long.map_or(0, |(_, packets)| packets));
-                self.counters.drops.count_drops(PortReason::RxQueueFull, full);
+                let too_long = handled.lost.rx_drops().find(|(reason, _)| *reason == PortReason::RxOversize);
+                let queue_drops = lost.saturating_sub(too_long.map_or(0, |(_, packets)| packets));
+                self.counters.drops.count_drops(PortReason::RxQueueFull, queue_drops);
                 true
             }
         };
-        passage.add_to(&mut self.counters, has_sockets);
+        handled.add_to(&mut self.counters, has_sockets);
         if let MissPath::Tc(path) = &mut self.miss_path {
             path.count_device_drops(&mut self.counters, self.watch.is_up() == Some(true));
         }
         let refused = self.counters.drops.get(PortReason::TxXdpRefused).packets;
+        // Its number has grown: the device refuses packets that it accepted before.
         if std::mem::replace(&mut self.reach.refused, refused) < refused && !self.reach.refuses {
-            self.reach.asked = Instant::now();
+            self.reach.last_probe = Instant::now();
             self.set_refuses(true);
         }
         &self.counters
@@ -374,6 +390,8 @@ impl Port for XdpPort {
         }
     }
 
+    /// Returns the fault of the interface. Also writes changes of the interface to the maps, and
+    /// probes a device that refuses packets again from time to time.
     fn port_fault(&mut self) -> Option<PortFault> {
         let port = || self.name.clone();
         let fault = match self.watch.is_up() {
@@ -383,7 +401,7 @@ impl Port for XdpPort {
         };
         self.cannot_transmit = fault.is_some();
         self.follow_interface();
-        if fault.is_none() && self.reach.refuses && self.reach.asked.elapsed() >= PROBE {
+        if fault.is_none() && self.reach.refuses && self.reach.last_probe.elapsed() >= PROBE {
             self.probe_device();
         }
         fault

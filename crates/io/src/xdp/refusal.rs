@@ -30,10 +30,14 @@ pub(super) fn missing_capabilities() -> String {
     describe(bits)
 }
 
+/// Returns a sentence's end that names the capabilities which are needed and missing in `bits`, a
+/// set of Linux capabilities (capabilities(7)). Empty if there are none. CAP_SYS_ADMIN includes
+/// CAP_BPF.
 fn describe(bits: u64) -> String {
-    let has = |bit: u32| bits >> bit & 1 == 1;
-    let grants = |name: &str, bit: u32| has(bit) || name == "CAP_BPF" && has(SYS_ADMIN);
-    let missing: Vec<&str> = NEEDED.iter().filter(|(name, bit)| !grants(name, *bit)).map(|(name, _)| *name).collect();
+    let has_bit = |bit: u32| bits >> bit & 1 == 1;
+    let is_granted = |name: &str, bit: u32| has_bit(bit) || name == "CAP_BPF" && has_bit(SYS_ADMIN);
+    let missing: Vec<&str> =
+        NEEDED.iter().filter(|(name, bit)| !is_granted(name, *bit)).map(|(name, _)| *name).collect();
     if missing.is_empty() {
         return String::new();
     }

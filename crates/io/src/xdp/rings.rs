@@ -125,15 +125,18 @@ impl<T: Copy> XdpRing<T> {
         self.number(self.at.producer).load(Ordering::Relaxed) == taken
     }
 
-    /// Consumes up to `most` elements of the kernel. Returns their number.
-    pub fn consume(&mut self, most: usize, mut each: impl FnMut(T)) -> usize {
+    /// Consumes up to `max_count` elements that the kernel has produced, and passes each to
+    /// `handle`. Returns their number.
+    ///
+    /// Producer and consumer are counters that wrap; the element of a number is at its lower bits.
+    pub fn consume(&mut self, max_count: usize, mut handle: impl FnMut(T)) -> usize {
         let produced = self.number(self.at.producer).load(Ordering::Acquire);
         let first = self.number(self.at.consumer).load(Ordering::Relaxed);
-        let count = produced.wrapping_sub(first).min(self.mask + 1).min(most.min(1 << 30) as u32);
+        let count = produced.wrapping_sub(first).min(self.mask + 1).min(max_count.min(1 << 30) as u32);
         for number in 0..count {
             // SAFETY: the kernel has written the element and does not access it until it is
             // returned below.
-            each(unsafe { self.element(first.wrapping_add(number)).read() });
+            handle(unsafe { self.element(first.wrapping_add(number)).read() });
         }
         self.number(self.at.consumer).store(first.wrapping_add(count), Ordering::Release);
         count as usize
@@ -143,9 +146,10 @@ impl<T: Copy> XdpRing<T> {
     pub fn produce(&mut self, elements: &mut dyn Iterator<Item = T>) -> usize {
         let consumed = self.number(self.at.consumer).load(Ordering::Acquire);
         let first = self.number(self.at.producer).load(Ordering::Relaxed);
-        let room = (self.mask + 1).saturating_sub(first.wrapping_sub(consumed));
+        // The counters wrap, so their difference is the number of elements in the ring.
+        let free = (self.mask + 1).saturating_sub(first.wrapping_sub(consumed));
         let mut count = 0;
-        while count < room {
+        while count < free {
             let Some(element) = elements.next() else { break };
             // SAFETY: the kernel has consumed the old element and does not read the new one until
             // the store below.

@@ -27,10 +27,10 @@ impl SlotCounters {
     pub fn read(words: &MappedArray, ports: u32, processors: u32, slot: u32, lost: LostPackets) -> SlotCounters {
         let mut sum = [0u64; WORDS];
         for processor in 0..processors {
-            let at = (processor * ports + slot) as usize * WORDS;
-            sum.iter_mut().zip(at..).for_each(|(sum, at)| *sum = sum.wrapping_add(words.get(at)));
+            let first_word = (processor * ports + slot) as usize * WORDS;
+            sum.iter_mut().zip(first_word..).for_each(|(sum, word)| *sum = sum.wrapping_add(words.get(word)));
         }
-        let counter = |at: usize| Counter { packets: sum[at], bytes: sum[at + 1] };
+        let counter = |word: usize| Counter { packets: sum[word], bytes: sum[word + 1] };
         SlotCounters { received: counter(0), sent: counter(2), no_socket: counter(4), too_long: counter(6), lost }
     }
 

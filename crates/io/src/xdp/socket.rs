@@ -31,23 +31,27 @@ pub struct XdpSocket {
 }
 
 impl XdpSocket {
-    /// Opens a socket. `chunk` is the size of a packet's chunk in bytes, 2048 or 4096.
+    /// Opens a socket. `chunk` is the size of a packet's chunk in bytes, 2048 or 4096. `native`
+    /// says that the program is in the driver, so that zero-copy is tried before copy mode. `queue`
+    /// is the receive queue of the interface.
     pub fn open(interface: u32, queue: u32, chunk: usize, native: bool) -> io::Result<XdpSocket> {
-        let kinds: &[SocketAddrXdpFlags] = match native {
+        let modes: &[SocketAddrXdpFlags] = match native {
             true => &[SocketAddrXdpFlags::XDP_ZEROCOPY, SocketAddrXdpFlags::XDP_COPY],
             false => &[SocketAddrXdpFlags::XDP_COPY],
         };
-        let mut last = io::Error::from(io::ErrorKind::Unsupported);
-        for kind in kinds {
-            match XdpSocket::open_bound(interface, queue, chunk, *kind) {
+        let mut last_error = io::Error::from(io::ErrorKind::Unsupported);
+        for mode in modes {
+            match XdpSocket::open_bound(interface, queue, chunk, *mode) {
                 Ok(socket) => return Ok(socket),
-                Err(error) => last = error,
+                Err(error) => last_error = error,
             }
         }
-        Err(last)
+        Err(last_error)
     }
 
-    fn open_bound(interface: u32, queue: u32, chunk: usize, kind: SocketAddrXdpFlags) -> io::Result<XdpSocket> {
+    /// Opens a socket in one mode. The first half of the chunks is for the kernel to fill with
+    /// received packets, the second half for packets to send.
+    fn open_bound(interface: u32, queue: u32, chunk: usize, mode: SocketAddrXdpFlags) -> io::Result<XdpSocket> {
         let memory = PacketMemory::new(2 * RING_ENTRIES, chunk)?;
         let family = AddressFamily::XDP;
         let descriptor = rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
@@ -60,16 +64,17 @@ impl XdpSocket {
         sockopt::set_xdp_umem_completion_ring_size(fd, RING_ENTRIES)?;
         sockopt::set_xdp_rx_ring_size(fd, RING_ENTRIES)?;
         sockopt::set_xdp_tx_ring_size(fd, RING_ENTRIES)?;
-        let at = sockopt::xdp_mmap_offsets(fd)?;
-        let receive = XdpRing::new(fd, XDP_PGOFF_RX_RING, at.rx, RING_ENTRIES)?;
-        let send = XdpRing::new(fd, XDP_PGOFF_TX_RING, at.tx, RING_ENTRIES)?;
-        let mut fill = XdpRing::new(fd, XDP_UMEM_PGOFF_FILL_RING, at.fr, RING_ENTRIES)?;
-        let done = XdpRing::new(fd, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, RING_ENTRIES)?;
+        let offsets = sockopt::xdp_mmap_offsets(fd)?;
+        let receive = XdpRing::new(fd, XDP_PGOFF_RX_RING, offsets.rx, RING_ENTRIES)?;
+        let send = XdpRing::new(fd, XDP_PGOFF_TX_RING, offsets.tx, RING_ENTRIES)?;
+        let mut fill = XdpRing::new(fd, XDP_UMEM_PGOFF_FILL_RING, offsets.fr, RING_ENTRIES)?;
+        let done = XdpRing::new(fd, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, RING_ENTRIES)?;
+        // Chunks are identified by their offset in the memory, in bytes.
         let chunks = |range: std::ops::Range<u32>| range.map(|number| u64::from(number) * chunk as u64);
         fill.produce(&mut chunks(0..RING_ENTRIES));
-        let address = SocketAddrXdp::new(kind | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, interface, queue);
+        let address = SocketAddrXdp::new(mode | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, interface, queue);
         rustix::net::bind(fd, &address)?;
-        let zero_copy = kind == SocketAddrXdpFlags::XDP_ZEROCOPY;
+        let zero_copy = mode == SocketAddrXdpFlags::XDP_ZEROCOPY;
         let free = chunks(RING_ENTRIES..2 * RING_ENTRIES).collect();
         Ok(XdpSocket { descriptor, receive, send, fill, done, memory, free, zero_copy, lost: 0, unsent: 0 })
     }
@@ -84,17 +89,18 @@ impl XdpSocket {
         self.zero_copy
     }
 
-    /// Receives up to `most` packets and passes them to `each`; `None` is a packet that is out of
-    /// bounds. Returns their number.
-    pub fn receive(&mut self, most: usize, mut each: impl FnMut(Option<&[u8]>)) -> usize {
+    /// Receives up to `max_count` packets and passes them to `handle`; `None` is a packet that is
+    /// out of bounds. Returns their number.
+    pub fn receive(&mut self, max_count: usize, mut handle: impl FnMut(Option<&[u8]>)) -> usize {
         let XdpSocket { receive, fill, memory, descriptor, .. } = self;
-        // Chunks are returned immediately, because `each` copies the packets.
-        let mut back = Vec::new();
-        let count = receive.consume(most.min(fill.free_count()), |packet| {
-            each(memory.read(packet.addr, packet.len as usize));
-            back.push(packet.addr & !(memory.chunk() as u64 - 1));
+        // Chunks are returned immediately, because `handle` copies the packets.
+        let mut consumed_chunks = Vec::new();
+        let count = receive.consume(max_count.min(fill.free_count()), |packet| {
+            handle(memory.read(packet.addr, packet.len as usize));
+            // The kernel offsets the packet in its chunk; the mask gives the start of the chunk.
+            consumed_chunks.push(packet.addr & !(memory.chunk() as u64 - 1));
         });
-        fill.produce(&mut back.into_iter());
+        fill.produce(&mut consumed_chunks.into_iter());
         if fill.needs_wakeup() {
             let _ = rustix::net::recv(&*descriptor, &mut [0u8; 0], RecvFlags::DONTWAIT);
         }
@@ -121,11 +127,11 @@ impl XdpSocket {
         }
         let Some(addr) = self.free.pop() else { return false };
         let packet = XdpDesc { addr, len: bytes.len() as u32, options: XdpDescOptions::empty() };
-        let put = self.memory.write(addr, bytes) && self.send.produce(&mut std::iter::once(packet)) == 1;
-        if !put {
+        let is_queued = self.memory.write(addr, bytes) && self.send.produce(&mut std::iter::once(packet)) == 1;
+        if !is_queued {
             self.free.push(addr);
         }
-        put
+        is_queued
     }
 
     /// Makes the kernel send the queued packets; in copy mode, each call sends a few. Returns the
@@ -156,8 +162,8 @@ impl XdpSocket {
     /// Returns the total number of packets that the kernel dropped because the ring was full or the
     /// packet was longer than a chunk.
     pub fn lost(&mut self) -> u64 {
-        if let Ok(found) = sockopt::xdp_statistics(&self.descriptor) {
-            self.lost = found.rx_dropped + found.rx_ring_full.unwrap_or(0);
+        if let Ok(statistics) = sockopt::xdp_statistics(&self.descriptor) {
+            self.lost = statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
         }
         self.lost
     }

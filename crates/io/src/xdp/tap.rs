@@ -66,22 +66,22 @@ impl MissTap {
         self.index
     }
 
-    /// Receives up to `most` packets into a batch, of at most `longest` bytes each. Calls
+    /// Receives up to `max_count` packets into a batch, of at most `max_len` bytes each. Calls
     /// `count` with the length of each, and whether it was received; otherwise it was too long.
     pub fn receive(
         &mut self,
         id: PortId,
         batch: &mut Batch,
-        (most, longest): (usize, usize),
+        (max_count, max_len): (usize, usize),
         mut count: impl FnMut(usize, bool),
     ) {
         let time = crate::port::now();
-        for _ in 0..most {
+        for _ in 0..max_count {
             // One byte more than the longest packet, because the kernel cuts off what does not fit.
-            let end = (longest + 1).min(self.buffer.len());
+            let end = (max_len + 1).min(self.buffer.len());
             // Errors: no packet, a signal, or an interface that was taken down.
             let Ok(len) = rustix::io::read(&self.descriptor, &mut self.buffer[..end]) else { return };
-            let received = len <= longest && batch.push_bytes(&self.buffer[..len], id, time).is_ok();
+            let received = len <= max_len && batch.push_bytes(&self.buffer[..len], id, time).is_ok();
             count(len, received);
         }
     }

@@ -48,14 +48,14 @@ impl TcPath {
             |why: String| PortError::Xdp(XdpError::TcUnavailable { interface: interface.to_owned(), why });
         kernel.tc_refusal().map_or(Ok(()), |why| Err(unavailable(why)))?;
         let sender = RawPort::open_to_send(interface)?;
-        let failed = |error: std::io::Error| {
+        let tap_error = |error: std::io::Error| {
             unavailable(format!("/dev/net/tun, which takes packets without a flow: {error}{}", missing_capabilities()))
         };
-        let tap = MissTap::create().map_err(failed)?;
+        let tap = MissTap::create().map_err(tap_error)?;
         // Before it is up, because the kernel then sends packets of its own.
         let filter = attach_classifier(&mut kernel.inner().ebpf, "only_misses", tap.name(), TcAttachType::Egress);
         let filter = filter.map_err(unavailable)?;
-        tap.start().map_err(failed)?;
+        tap.start().map_err(tap_error)?;
         let (sent, lost, device) = (Counter::default(), [Counter::default(); 2], DeviceDrops::of(interface));
         Ok(TcPath { tap, sender, _filter: filter, device, sent, lost })
     }

@@ -107,7 +107,7 @@ impl XdpProgram {
     /// # Errors
     /// The kernel's error.
     pub fn run_tc(&self, interface: u32, packet: &[u8], segments: Option<(u32, u32)>) -> Result<TcRun, XdpError> {
-        let failed = |source| XdpError::System { step: "run the tc program on a packet", source };
+        let system_error = |source| XdpError::System { step: "run the tc program on a packet", source };
         let mut inner = self.inner();
         let program = classifier(&mut inner.ebpf, "terrace_tc").map_err(XdpError::Refused)?;
         let program = program.fd().map_err(super::kernel::refused)?.as_fd();
@@ -127,7 +127,7 @@ impl XdpProgram {
             ..Attributes::default()
         };
         // SAFETY: packet, result and context live until the call returns, with these sizes.
-        unsafe { call(&mut attributes) }.map_err(failed)?;
+        unsafe { call(&mut attributes) }.map_err(system_error)?;
         bytes.truncate(attributes.data_size_out as usize);
         Ok(TcRun { action: attributes.result as i32, bytes })
     }
