@@ -121,7 +121,7 @@ impl SegmentTables {
     /// repeated for each pass.
     pub(crate) fn find_segment(
         &mut self,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         tag: InstIndex,
         from: usize,
     ) -> Option<(usize, u32)> {
@@ -129,26 +129,26 @@ impl SegmentTables {
         let (slots, tables) = (&self.facts.slots, self.stores.len());
         // Each table is searched at most once.
         let end = (from + tables).min(self.positions());
-        (from..end).find_map(|at| Some((at, self.stores[at % tables].find_match(slots, walker.state(), tag)?)))
+        (from..end).find_map(|at| Some((at, self.stores[at % tables].find_match(slots, stepper.state(), tag)?)))
     }
 
-    fn replay_segment(&mut self, walker: &mut BlockStepper<'_>, at: usize, place: u32) -> ReplayResult {
-        let now = walker.now();
+    fn replay_segment(&mut self, stepper: &mut BlockStepper<'_>, at: usize, place: u32) -> ReplayResult {
+        let now = stepper.now();
         self.stores[at].mark_used(place, now);
         let Some(StoredSegment { segment, .. }) = self.stores[at].get(place) else { return ReplayResult::OutOfFuel };
-        if walker.fuel() <= segment.fuel {
+        if stepper.fuel() <= segment.fuel {
             return ReplayResult::OutOfFuel;
         }
-        walker.take_fuel(segment.backward_jumps);
+        stepper.take_fuel(segment.backward_jumps);
         for play in &segment.replay_ops {
             let (step, expected) = match *play {
-                ReplayOp::Execute(pc) => (walker.step(pc), None),
-                ReplayOp::Check { pc, to } => (walker.step(pc), Some(to)),
+                ReplayOp::Execute(pc) => (stepper.step(pc), None),
+                ReplayOp::Check { pc, to } => (stepper.step(pc), Some(to)),
                 ReplayOp::Apply { pc, dependency: asked, to } => {
-                    let code = walker.code();
+                    let code = stepper.code();
                     let Op::Apply { index } = code.ops[pc as usize] else { continue };
                     let found = segment.dependencies[asked as usize].found_entry;
-                    (walker.apply(&code.applies[index as usize], found, pc), Some(to))
+                    (stepper.apply(&code.applies[index as usize], found, pc), Some(to))
                 }
             };
             match step {
@@ -168,16 +168,16 @@ impl SegmentTables {
     /// one.
     fn run_slow_path(
         &mut self,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         tag: InstIndex,
         from: usize,
         led: Option<(usize, usize, u32)>,
     ) -> BlockExit {
         self.stats.misses += 1;
         let mut record = std::mem::take(&mut self.record);
-        let outcome = record.run_control(&self.facts, walker, tag);
+        let outcome = record.run_control(&self.facts, stepper, tag);
         let start = Instant::now();
-        let least = self.store_record(walker, &record, outcome, from);
+        let least = self.store_record(stepper, &record, outcome, from);
         if let (Some(least), Some((had, table, place))) = (least, led)
             && least <= self.positions().saturating_sub(had)
         {
@@ -192,10 +192,10 @@ impl SegmentTables {
     }
 
     /// Returns the facts that traversals are built with.
-    pub(crate) fn traversal_context<'c>(&'c self, walker: &BlockStepper<'c>) -> TraversalContext<'c> {
+    pub(crate) fn traversal_context<'c>(&'c self, stepper: &BlockStepper<'c>) -> TraversalContext<'c> {
         TraversalContext {
             facts: &self.facts,
-            code: walker.code(),
+            code: stepper.code(),
             wildcard_trackers: &self.wildcard_trackers,
             add_on_miss: &self.add_on_miss,
             local: &self.is_local,
@@ -293,19 +293,19 @@ impl SegmentTables {
 
 impl BlockHook for SegmentTables {
     /// Runs the control for a packet: replays segments while one matches, then takes the slow path.
-    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
+    fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
         self.stats.packets += 1;
-        let tenant = self.tenant_of(walker.reg_words());
+        let tenant = self.tenant_of(stepper.reg_words());
         let (mut tag, mut from, mut had, mut led) = (0, 0, 0, None);
         self.sampler.iter_mut().for_each(|samples| samples.begin_packet());
         loop {
-            let Some((at, place)) = self.find_segment(walker, tag, from) else {
-                if let Err(refused) = self.admit_to_slow_path(tenant, walker.now()) {
+            let Some((at, place)) = self.find_segment(stepper, tag, from) else {
+                if let Err(refused) = self.admit_to_slow_path(tenant, stepper.now()) {
                     return refused;
                 }
                 self.stats.partial += u64::from(had > 0);
                 let start = Instant::now();
-                let outcome = self.run_slow_path(walker, tag, from, led);
+                let outcome = self.run_slow_path(stepper, tag, from, led);
                 self.slow_path_ns += start.elapsed().as_nanos() as u64;
                 return outcome;
             };
@@ -314,7 +314,7 @@ impl BlockHook for SegmentTables {
             led = Some((had, table, place));
             self.stats.second_passes += u64::from(at >= self.stores.len() && from <= self.stores.len());
             self.sampler.iter_mut().for_each(|samples| samples.record_hit(table, place));
-            match self.replay_segment(walker, table, place) {
+            match self.replay_segment(stepper, table, place) {
                 ReplayResult::End(outcome) => {
                     self.stats.hits += 1;
                     self.sampler.iter_mut().for_each(PathSampler::finish_hit);
@@ -330,7 +330,7 @@ impl BlockHook for SegmentTables {
                 }
                 ReplayResult::OutOfFuel => {
                     self.stats.misses += 1;
-                    return run_uncached(walker, tag);
+                    return run_uncached(stepper, tag);
                 }
             }
             if self.is_chain() {
@@ -341,9 +341,9 @@ impl BlockHook for SegmentTables {
 }
 
 /// Runs the control from `pc` on without the cache.
-fn run_uncached(walker: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
+fn run_uncached(stepper: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
     loop {
-        match walker.step(pc) {
+        match stepper.step(pc) {
             StepResult::Next(next) => pc = next,
             StepResult::End(outcome) => return outcome,
         }

@@ -100,10 +100,10 @@ pub(crate) struct CacheExplainer {
 }
 
 impl BlockHook for CacheExplainer {
-    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
+    fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
         let mut record = ExecutionRecord::default();
-        let outcome = record.run_control(self.caches.recorder_facts(), walker, 0);
-        self.explanation = self.explain_record(walker, &record, outcome);
+        let outcome = record.run_control(self.caches.recorder_facts(), stepper, 0);
+        self.explanation = self.explain_record(stepper, &record, outcome);
         outcome
     }
 }
@@ -111,23 +111,23 @@ impl BlockHook for CacheExplainer {
 impl CacheExplainer {
     fn explain_record(
         &self,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         record: &ExecutionRecord,
         outcome: BlockExit,
     ) -> TraversalExplanation {
         let caches = &self.caches;
-        let traversal = RecordedTraversal::new(caches.traversal_context(walker), record, outcome);
+        let traversal = RecordedTraversal::new(caches.traversal_context(stepper), record, outcome);
         let units = traversal.unit_count();
         let explained_units: Vec<ExplainedUnit> =
-            (0..units).map(|unit| explain_unit(caches, &traversal, walker, record, unit)).collect();
+            (0..units).map(|unit| explain_unit(caches, &traversal, stepper, record, unit)).collect();
         let kept = explained_units.iter().take_while(|explained| explained.uncacheable.is_none()).count();
-        let whole = match traversal.build_segment(walker, 0, units - 1) {
+        let whole = match traversal.build_segment(stepper, 0, units - 1) {
             Ok(segment) => Some(segment.mask.iter().map(|(_, mask)| mask.count_ones()).sum()),
             Err(_) => None,
         };
         let mut pieces = Vec::new();
         if kept > 0 {
-            pieces = caches.segment_ranges(&traversal, walker);
+            pieces = caches.segment_ranges(&traversal, stepper);
         }
         TraversalExplanation { units: explained_units, segments: pieces, whole_match_bits: whole }
     }
@@ -136,16 +136,16 @@ impl CacheExplainer {
 fn explain_unit(
     caches: &SegmentTables,
     traversal: &RecordedTraversal<'_>,
-    walker: &BlockStepper<'_>,
+    stepper: &BlockStepper<'_>,
     record: &ExecutionRecord,
     unit: usize,
 ) -> ExplainedUnit {
     let pipeline = &caches.pipeline;
     let steps = traversal.unit_steps(unit);
-    let asked = traversal.dependency_of_unit(unit, walker);
+    let asked = traversal.dependency_of_unit(unit, stepper);
     let live = steps.clone().filter_map(|step| {
-        let Op::Call { index } = walker.code().ops[record.steps[step].pc as usize] else { return None };
-        let call = &walker.code().calls[index as usize];
+        let Op::Call { index } = stepper.code().ops[record.steps[step].pc as usize] else { return None };
+        let call = &stepper.code().calls[index as usize];
         (call_kind(call) == CallKind::Live).then(|| match call.object {
             Some(object) => format!("{} of {}", call.func.name(), pipeline.externs[object].preamble.name),
             None => call.func.name().to_owned(),
@@ -157,14 +157,14 @@ fn explain_unit(
         }
         _ => None,
     });
-    let refused = match traversal.build_segment(walker, unit, unit) {
+    let refused = match traversal.build_segment(stepper, unit, unit) {
         Err(SegmentError::NotCacheable(reason)) => Some(reason),
         _ => None,
     };
     ExplainedUnit {
         table: asked.map(|asked| pipeline.tables[TableId(asked.table)].preamble.name.clone()),
         keys: asked.map(|asked| explain_keys(pipeline, caches, asked)).unwrap_or_default(),
-        entry: asked.and_then(|asked| format_found_entry(pipeline, walker, asked)),
+        entry: asked.and_then(|asked| format_found_entry(pipeline, stepper, asked)),
         live_calls: live.chain(groups).collect(),
         uncacheable: refused,
     }
@@ -186,8 +186,8 @@ fn explain_keys(pipeline: &Pipeline, caches: &SegmentTables, asked: &LookupDepen
     caches.wildcard_trackers[asked.table as usize].fields_with_offsets().map(one).collect()
 }
 
-fn format_found_entry(pipeline: &Pipeline, walker: &BlockStepper<'_>, asked: &LookupDependency) -> Option<String> {
+fn format_found_entry(pipeline: &Pipeline, stepper: &BlockStepper<'_>, asked: &LookupDependency) -> Option<String> {
     let table = TableId::from_index(asked.table as usize);
-    let entry = walker.entry(asked.table as usize, asked.found_entry?)?;
+    let entry = stepper.entry(asked.table as usize, asked.found_entry?)?;
     Some(entries::format_entry(pipeline, &entry.to_table_entry(pipeline, table)))
 }

@@ -143,10 +143,10 @@ impl RecorderFacts {
 }
 
 /// Returns a slot's value, or a header's validity.
-pub fn read_slot(slots: &SlotLayout, walker: &BlockStepper<'_>, slot: WordIndex) -> u64 {
+pub fn read_slot(slots: &SlotLayout, stepper: &BlockStepper<'_>, slot: WordIndex) -> u64 {
     match slot.checked_sub(slots.end) {
-        None => walker.reg_words()[slot as usize],
-        Some(header) => u64::from(walker.header_validity()[header as usize]),
+        None => stepper.reg_words()[slot as usize],
+        Some(header) => u64::from(stepper.header_validity()[header as usize]),
     }
 }
 
@@ -177,12 +177,17 @@ impl ExecutionRecord {
     }
 
     /// Runs the control from `start` to its end and replaces the record.
-    pub fn run_control(&mut self, known: &RecorderFacts, walker: &mut BlockStepper<'_>, start: InstIndex) -> BlockExit {
+    pub fn run_control(
+        &mut self,
+        known: &RecorderFacts,
+        stepper: &mut BlockStepper<'_>,
+        start: InstIndex,
+    ) -> BlockExit {
         self.clear(known, start);
         let mut pc = start;
         let mut backs = 0;
         loop {
-            match self.execute_instruction(known, walker, pc, &mut backs) {
+            match self.execute_instruction(known, stepper, pc, &mut backs) {
                 StepResult::Next(next) => pc = next,
                 StepResult::End(outcome) => {
                     self.backs.push((self.steps.len() as u32, backs));
@@ -193,10 +198,10 @@ impl ExecutionRecord {
     }
 
     /// Records the operands of an instruction.
-    fn record_operands(&mut self, known: &RecorderFacts, walker: &BlockStepper<'_>, pc: InstIndex) -> (u32, u32) {
+    fn record_operands(&mut self, known: &RecorderFacts, stepper: &BlockStepper<'_>, pc: InstIndex) -> (u32, u32) {
         let first = self.operands.len() as u32;
         for slot in slots_in_ranges(&known.effects[pc as usize].uses) {
-            let value = read_slot(&known.slots, walker, slot);
+            let value = read_slot(&known.slots, stepper, slot);
             self.operands.push(RecordedOperand { slot, def: self.last_definition[slot as usize], value });
         }
         (first, self.operands.len() as u32)
@@ -205,71 +210,71 @@ impl ExecutionRecord {
     fn execute_instruction(
         &mut self,
         known: &RecorderFacts,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         pc: InstIndex,
         backs: &mut u32,
     ) -> StepResult {
-        let code = walker.code();
+        let code = stepper.code();
         let op = &code.ops[pc as usize];
         match op {
-            Op::Goto { .. } | Op::Return | Op::Exit | Op::Reject => return walker.step(pc),
+            Op::Goto { .. } | Op::Return | Op::Exit | Op::Reject => return stepper.step(pc),
             Op::Back { .. } => {
                 *backs += 1;
-                return walker.step(pc);
+                return stepper.step(pc);
             }
             _ => {}
         }
         if self.steps.len() >= MAX_STEPS {
             self.too_long = true;
-            return walker.step(pc);
+            return stepper.step(pc);
         }
-        let operands = self.record_operands(known, walker, pc);
+        let operands = self.record_operands(known, stepper, pc);
         if let Op::Apply { index } = op {
             self.backs.push((self.steps.len() as u32, std::mem::take(backs)));
-            return self.execute_table_application(known, walker, (pc, *index), operands);
+            return self.execute_table_application(known, stepper, (pc, *index), operands);
         }
-        let next = walker.step(pc);
+        let next = stepper.step(pc);
         let kind = match (op, next) {
             (Op::Branch { .. } | Op::Switch { .. }, StepResult::Next(to)) => ExecutedKind::Decision(to),
             _ => classify_instruction(known, code, pc, op),
         };
-        self.record_instruction(known, walker, (pc, kind), operands, &known.effects[pc as usize].defs);
+        self.record_instruction(known, stepper, (pc, kind), operands, &known.effects[pc as usize].defs);
         next
     }
 
     fn execute_table_application(
         &mut self,
         known: &RecorderFacts,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         (pc, index): (InstIndex, u32),
         operands: (u32, u32),
     ) -> StepResult {
-        let site = &walker.code().applies[index as usize];
-        let found = walker.lookup(site);
-        let next = walker.apply(site, found, pc);
+        let site = &stepper.code().applies[index as usize];
+        let found = stepper.lookup(site);
+        let next = stepper.apply(site, found, pc);
         let StepResult::Next(to) = next else { return next };
         // The parameters of an arm are contiguous, with the number of words of the action.
         let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
         let arm = &site.arms[place];
-        let words = walker.program().arm_words[site.table][place];
+        let words = stepper.program().arm_words[site.table][place];
         let mut defs = vec![(arm.hit, 1), (arm.params, words)];
         defs.extend(known.hit_writes[site.table]);
         let live = known.live_tables[site.table] || known.hit_writes[site.table].is_some();
-        self.record_instruction(known, walker, (pc, ExecutedKind::Apply { found, to, live }), operands, &defs);
+        self.record_instruction(known, stepper, (pc, ExecutedKind::Apply { found, to, live }), operands, &defs);
         next
     }
 
     fn record_instruction(
         &mut self,
         known: &RecorderFacts,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         (pc, kind): (InstIndex, ExecutedKind),
         operands: (u32, u32),
         defs: &[SlotRange],
     ) {
         let (step, first) = (self.steps.len() as u32, self.defs.len() as u32);
         for (word, slot) in slots_in_ranges(defs).enumerate() {
-            let value = read_slot(&known.slots, walker, slot);
+            let value = read_slot(&known.slots, stepper, slot);
             self.last_definition[slot as usize] = self.defs.len() as u32;
             self.defs.push(RecordedDef { step, word: word as u32, slot, value });
         }

@@ -236,10 +236,10 @@ impl<'t> RecordedTraversal<'t> {
     }
 
     /// Returns the lookup of a unit, if it has a table.
-    pub fn dependency_of_unit(&self, unit: usize, walker: &BlockStepper<'_>) -> Option<&LookupDependency> {
+    pub fn dependency_of_unit(&self, unit: usize, stepper: &BlockStepper<'_>) -> Option<&LookupDependency> {
         let steps = self.unit_steps(unit);
         let application = self.applications.iter().position(|at| steps.contains(at))?;
-        self.dependency_of(application, walker)
+        self.dependency_of(application, stepper)
     }
 
     fn slots(&self) -> &'t SlotLayout {
@@ -247,7 +247,7 @@ impl<'t> RecordedTraversal<'t> {
     }
 
     /// Returns the lookup of a table application, computed at the first call.
-    fn dependency_of(&self, application: usize, walker: &BlockStepper<'_>) -> Option<&LookupDependency> {
+    fn dependency_of(&self, application: usize, stepper: &BlockStepper<'_>) -> Option<&LookupDependency> {
         let make = || {
             let step = self.applications[application];
             let ExecutedInst { pc, kind: ExecutedKind::Apply { found, .. }, .. } = self.record.steps[step] else {
@@ -263,7 +263,7 @@ impl<'t> RecordedTraversal<'t> {
             }
             let mask = match (self.context.whole_fields, found) {
                 (true, _) => tracker.full_key_mask(),
-                (false, Some(number)) => tracker.decisive_mask(&key, Some(walker.entry(site.table, number)?)),
+                (false, Some(number)) => tracker.decisive_mask(&key, Some(stepper.entry(site.table, number)?)),
                 (false, None) => tracker.decisive_mask(&key, None),
             };
             Some(LookupDependency { table: site.table as u32, key: key.into(), mask: mask.into(), found_entry: found })
@@ -272,7 +272,12 @@ impl<'t> RecordedTraversal<'t> {
     }
 
     /// Builds one segment of the units `first..=last`.
-    pub fn build_segment(&self, walker: &BlockStepper<'_>, first: usize, last: usize) -> Result<Segment, SegmentError> {
+    pub fn build_segment(
+        &self,
+        stepper: &BlockStepper<'_>,
+        first: usize,
+        last: usize,
+    ) -> Result<Segment, SegmentError> {
         let (from, to) = (self.bounds[first], self.bounds[last + 1]);
         self.check_cacheable(last)?;
         let differs = self.tainted_definitions(from, to);
@@ -300,7 +305,7 @@ impl<'t> RecordedTraversal<'t> {
                     if tainted() {
                         return Err(SegmentError::SplitBefore(self.bounds.partition_point(|at| *at < step)));
                     }
-                    let Some(question) = self.dependency_of(application, walker) else {
+                    let Some(question) = self.dependency_of(application, stepper) else {
                         return Err(SegmentError::NotCacheable(Uncacheable::TooLong));
                     };
                     if found.is_none() && self.context.add_on_miss[question.table as usize] {

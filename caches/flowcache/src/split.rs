@@ -37,10 +37,10 @@ struct UnitSegments {
 }
 
 impl UnitSegments {
-    fn new(traversal: &RecordedTraversal<'_>, walker: &BlockStepper<'_>) -> UnitSegments {
+    fn new(traversal: &RecordedTraversal<'_>, stepper: &BlockStepper<'_>) -> UnitSegments {
         let mut units = UnitSegments { segments: Vec::new(), refused: None };
         for unit in 0..traversal.unit_count() {
-            match traversal.build_segment(walker, unit, unit) {
+            match traversal.build_segment(stepper, unit, unit) {
                 Ok(segment) => units.segments.push(segment),
                 Err(SegmentError::NotCacheable(reason)) => {
                     units.refused = Some(reason);
@@ -65,7 +65,7 @@ impl UnitSegments {
     fn split_into(
         &self,
         traversal: &RecordedTraversal<'_>,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         room: usize,
         worth: &dyn Fn(usize, usize) -> i64,
     ) -> Option<Vec<SegmentOfUnits>> {
@@ -82,7 +82,7 @@ impl UnitSegments {
             for (first, last) in parts {
                 let segment = match first == last {
                     true => Ok(self.segments[first].clone()),
-                    false => traversal.build_segment(walker, first, last),
+                    false => traversal.build_segment(stepper, first, last),
                 };
                 match segment {
                     Ok(segment) => pieces.push((segment, first, last)),
@@ -102,13 +102,13 @@ impl UnitSegments {
 /// Returns the fewest possible segments of a traversal, and the reasons for uncacheable units.
 fn longest_segments(
     traversal: &RecordedTraversal<'_>,
-    walker: &BlockStepper<'_>,
+    stepper: &BlockStepper<'_>,
 ) -> (Vec<SegmentOfUnits>, Vec<Uncacheable>) {
     let units = traversal.unit_count();
     let (mut segments, mut refused) = (Vec::new(), Vec::new());
     let (mut first, mut last) = (0, units - 1);
     while first < units {
-        match traversal.build_segment(walker, first, last) {
+        match traversal.build_segment(stepper, first, last) {
             Ok(segment) => {
                 segments.push((segment, first, last));
                 (first, last) = (last + 1, units - 1);
@@ -132,16 +132,16 @@ impl SegmentTables {
     pub(crate) fn segment_ranges(
         &self,
         traversal: &RecordedTraversal<'_>,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
     ) -> Vec<(usize, usize)> {
-        let units = UnitSegments::new(traversal, walker);
+        let units = UnitSegments::new(traversal, stepper);
         let made = if self.is_chain() {
             let ids = self.path_units(traversal, &units);
             let costs = self.sampler.as_ref().and_then(|samples| samples.costs_of_path(&ids));
-            self.split_from_position((traversal, walker), &units, 0, costs.map(|costs| (costs, 0)))
+            self.split_from_position((traversal, stepper), &units, 0, costs.map(|costs| (costs, 0)))
         } else {
             let fields = scores_by_fields(&units.fields_by_unit(&self.field_of_slot));
-            units.split_into(traversal, walker, traversal.unit_count(), &|first, last| fields[first][last])
+            units.split_into(traversal, stepper, traversal.unit_count(), &|first, last| fields[first][last])
         };
         made.unwrap_or_default().into_iter().map(|(_, first, last)| (first, last)).collect()
     }
@@ -163,36 +163,36 @@ impl SegmentTables {
     /// too few positions, returns the number that would suffice.
     pub(crate) fn store_record(
         &mut self,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         record: &ExecutionRecord,
         outcome: BlockExit,
         from: usize,
     ) -> Option<usize> {
-        let made = self.split_record(walker, record, outcome, from);
+        let made = self.split_record(stepper, record, outcome, from);
         let min_positions = made.min_positions;
-        self.store_split(made, walker.now(), from);
+        self.store_split(made, stepper.now(), from);
         min_positions
     }
 
     fn split_record(
         &mut self,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         record: &ExecutionRecord,
         outcome: BlockExit,
         from: usize,
     ) -> SplitTraversal {
         let mut samples = self.sampler.take();
-        let traversal = RecordedTraversal::new(self.traversal_context(walker), record, outcome);
+        let traversal = RecordedTraversal::new(self.traversal_context(stepper), record, outcome);
         let made = match self.config.kind {
             SegmentCacheKind::Exact | SegmentCacheKind::Megaflow => {
-                let (segments, refused) = longest_segments(&traversal, walker);
+                let (segments, refused) = longest_segments(&traversal, stepper);
                 SplitTraversal { segments, refused, ..SplitTraversal::default() }
             }
             SegmentCacheKind::SubTraversal { .. } | SegmentCacheKind::Adaptive { .. } => {
-                self.split_for_chain(&traversal, walker, from, samples.as_mut())
+                self.split_for_chain(&traversal, stepper, from, samples.as_mut())
             }
         };
-        let made = self.with_whole_segment(made, &traversal, walker);
+        let made = self.with_whole_segment(made, &traversal, stepper);
         self.sampler = samples;
         made
     }
@@ -200,22 +200,22 @@ impl SegmentTables {
     fn split_for_chain(
         &self,
         traversal: &RecordedTraversal<'_>,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         at: usize,
         samples: Option<&mut PathSampler>,
     ) -> SplitTraversal {
-        let units = UnitSegments::new(traversal, walker);
+        let units = UnitSegments::new(traversal, stepper);
         let ids = self.path_units(traversal, &units);
         let before = samples.as_ref().and_then(|samples| samples.units_seen());
         let costs = samples.zip(before.as_ref()).and_then(|(samples, before)| {
             let costs = samples.record_miss(before, &ids)?;
             Some((costs, before.len()))
         });
-        let pieces = self.split_from_position((traversal, walker), &units, at, costs);
+        let pieces = self.split_from_position((traversal, stepper), &units, at, costs);
         let min_positions = pieces.is_none().then(|| {
             // The remaining positions do not suffice.
             let (left, all) = (self.positions().saturating_sub(at), self.positions());
-            let does = |room: &usize| units.split_into(traversal, walker, *room, &|_, _| 0).is_some();
+            let does = |room: &usize| units.split_into(traversal, stepper, *room, &|_, _| 0).is_some();
             (left + 1..=all).find(does).unwrap_or(usize::MAX)
         });
         let segments = pieces.unwrap_or_default();
@@ -236,7 +236,7 @@ impl SegmentTables {
     /// split fits.
     fn split_from_position(
         &self,
-        (traversal, walker): (&RecordedTraversal<'_>, &BlockStepper<'_>),
+        (traversal, stepper): (&RecordedTraversal<'_>, &BlockStepper<'_>),
         units: &UnitSegments,
         at: usize,
         costs: Option<(&SplitCosts, usize)>,
@@ -257,7 +257,7 @@ impl SegmentTables {
         let table_counts = this_pass..=left.min(units.segments.len()).max(this_pass);
         first_acceptable_split(
             table_counts,
-            |tables| units.split_into(traversal, walker, tables, &score),
+            |tables| units.split_into(traversal, stepper, tables, &score),
             multiplies_entries,
         )
     }
@@ -267,13 +267,13 @@ impl SegmentTables {
         &self,
         mut made: SplitTraversal,
         traversal: &RecordedTraversal<'_>,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
     ) -> SplitTraversal {
         made.path = traversal.path_hash();
         let ends = made.segments.last().is_some_and(|(last, ..)| last.end.outcome().is_some());
         if matches!(self.config.kind, SegmentCacheKind::Adaptive { .. }) && made.segments.len() > 1 && ends {
             let last = traversal.unit_count() - 1;
-            made.whole = traversal.build_segment(walker, 0, last).ok().map(|segment| (segment, 0, last));
+            made.whole = traversal.build_segment(stepper, 0, last).ok().map(|segment| (segment, 0, last));
         }
         made
     }

@@ -29,34 +29,34 @@ fn is_low_mask(mask: u64) -> bool {
 }
 
 impl SymbolicExecutor {
-    fn tracked_operand(&self, walker: &BlockStepper<'_>, slot: WordIndex) -> SymbolicOperand {
-        (self.origin_of(slot), walker.reg_words()[slot as usize])
+    fn tracked_operand(&self, stepper: &BlockStepper<'_>, slot: WordIndex) -> SymbolicOperand {
+        (self.origin_of(slot), stepper.reg_words()[slot as usize])
     }
 
     /// Returns an operand with the origin of each bit, even if all bits are constrained.
-    pub fn bitwise_operand(&self, walker: &BlockStepper<'_>, slot: WordIndex) -> SymbolicOperand {
-        (self.raw_origin(slot), walker.reg_words()[slot as usize])
+    pub fn bitwise_operand(&self, stepper: &BlockStepper<'_>, slot: WordIndex) -> SymbolicOperand {
+        (self.raw_origin(slot), stepper.reg_words()[slot as usize])
     }
 
     /// Executes a computing instruction.
     pub fn execute_compute(
         &mut self,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         block: usize,
         pc: InstIndex,
         op: Op,
     ) -> StepResult {
         if let Op::Wide { index } = op {
-            return self.execute_wide(walker, block, pc, index);
+            return self.execute_wide(stepper, block, pc, index);
         }
-        if let Some((d, a, n)) = self.slot_move(walker, op) {
-            return self.execute_move(walker, pc, (d, a, n));
+        if let Some((d, a, n)) = self.slot_move(stepper, op) {
+            return self.execute_move(stepper, pc, (d, a, n));
         }
-        let made = self.single_slot_result(walker, op);
+        let made = self.single_slot_result(stepper, op);
         if made.is_none() && !matches!(op, Op::Field1 { .. } | Op::FieldN { .. }) {
             self.execute_opaque(block, pc);
         }
-        let step = walker.step(pc);
+        let step = stepper.step(pc);
         if let Some((d, sym)) = made {
             self.set_origin(d, sym);
         }
@@ -65,16 +65,16 @@ impl SymbolicExecutor {
 
     /// Returns destination, source and number of slots of a move. `None` for other instructions,
     /// and for writes to fields of invalid headers.
-    fn slot_move(&mut self, walker: &BlockStepper<'_>, op: Op) -> Option<(WordIndex, WordIndex, u32)> {
+    fn slot_move(&mut self, stepper: &BlockStepper<'_>, op: Op) -> Option<(WordIndex, WordIndex, u32)> {
         let mut chosen = |c: WordIndex, a: WordIndex, b: WordIndex| {
             self.constrain_slot_bits(c, u64::MAX);
-            if walker.reg_words()[c as usize] != 0 { a } else { b }
+            if stepper.reg_words()[c as usize] != 0 { a } else { b }
         };
         match op {
             Op::Mov1 { d, a } => Some((d, a, 1)),
             Op::MovN { d, a, n } => Some((d, a, n)),
-            Op::Field1 { h, d, a } => walker.header_validity()[h as usize].then_some((d, a, 1)),
-            Op::FieldN { h, d, a, n } => walker.header_validity()[h as usize].then_some((d, a, n)),
+            Op::Field1 { h, d, a } => stepper.header_validity()[h as usize].then_some((d, a, 1)),
+            Op::FieldN { h, d, a, n } => stepper.header_validity()[h as usize].then_some((d, a, n)),
             Op::Select1 { d, c, a, b } => Some((d, chosen(c, a, b), 1)),
             Op::SelectN { d, c, a, b, n } => Some((d, chosen(c, a, b), n)),
             _ => None,
@@ -82,10 +82,10 @@ impl SymbolicExecutor {
     }
 
     /// Returns destination and origin of a single-slot result; `None` if no rule exists.
-    fn single_slot_result(&mut self, walker: &BlockStepper<'_>, op: Op) -> Option<(WordIndex, SymbolicValue)> {
+    fn single_slot_result(&mut self, stepper: &BlockStepper<'_>, op: Op) -> Option<(WordIndex, SymbolicValue)> {
         macro_rules! both {
             ($how:ident, $a:expr, $b:expr) => {
-                (self.$how(walker, $a), self.$how(walker, $b))
+                (self.$how(stepper, $a), self.$how(stepper, $b))
             };
         }
         Some(match op {
@@ -110,11 +110,11 @@ impl SymbolicExecutor {
                 (d, self.execute_or(a, b, false))
             }
             Op::Mask1 { d, a, mask } => {
-                let a = self.bitwise_operand(walker, a);
+                let a = self.bitwise_operand(stepper, a);
                 (d, self.execute_and(a, (SymbolicValue::Fixed, mask)))
             }
             Op::Slice1 { d, a, lo, mask } => {
-                let a = self.bitwise_operand(walker, a);
+                let a = self.bitwise_operand(stepper, a);
                 let shifted = self.shift_operand(a, -(lo as i32));
                 (d, self.execute_and(shifted, (SymbolicValue::Fixed, mask)))
             }
@@ -126,13 +126,13 @@ impl SymbolicExecutor {
             }
             Op::Shl1 { d, a, b, mask } => {
                 self.constrain_value(b);
-                let (a, by) = (self.bitwise_operand(walker, a), walker.reg_words()[b as usize]);
+                let (a, by) = (self.bitwise_operand(stepper, a), stepper.reg_words()[b as usize]);
                 let shifted = self.shift_operand(a, by.min(64) as i32);
                 (d, self.execute_and(shifted, (SymbolicValue::Fixed, mask)))
             }
             Op::Shr1 { d, a, b } => {
                 self.constrain_value(b);
-                let (a, by) = (self.bitwise_operand(walker, a), walker.reg_words()[b as usize]);
+                let (a, by) = (self.bitwise_operand(stepper, a), stepper.reg_words()[b as usize]);
                 (d, self.shift_operand(a, -(by.min(64) as i32)).0)
             }
             Op::Eq1 { d, a, b } | Op::Ne1 { d, a, b } => {
@@ -155,9 +155,9 @@ impl SymbolicExecutor {
 
     /// Returns origin and current value of a bit, counted from the lowest bit of the value in slot
     /// `first`. A value of another form is constrained.
-    pub fn bit_origin(&mut self, walker: &BlockStepper<'_>, first: WordIndex, place: u32) -> (u16, bool) {
+    pub fn bit_origin(&mut self, stepper: &BlockStepper<'_>, first: WordIndex, place: u32) -> (u16, bool) {
         let slot = first + place / 64;
-        let value = walker.reg_words()[slot as usize] >> (place % 64) & 1 == 1;
+        let value = stepper.reg_words()[slot as usize] >> (place % 64) & 1 == 1;
         let bit = match self.raw_origin(slot) {
             SymbolicValue::Bits(bits) => bits[(place % 64) as usize],
             SymbolicValue::Fixed => FIXED,
@@ -171,17 +171,17 @@ impl SymbolicExecutor {
 
     fn execute_move(
         &mut self,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         pc: InstIndex,
         (d, a, n): (WordIndex, WordIndex, u32),
     ) -> StepResult {
         if n == 1 {
-            let (sym, step) = (self.raw_origin(a), walker.step(pc));
+            let (sym, step) = (self.raw_origin(a), stepper.step(pc));
             self.set_origin(d, sym);
             return step;
         }
         let syms: Vec<SymbolicValue> = (a..a + n).map(|slot| self.raw_origin(slot)).collect();
-        let step = walker.step(pc);
+        let step = stepper.step(pc);
         syms.into_iter().enumerate().for_each(|(at, sym)| self.set_origin(d + at as WordIndex, sym));
         step
     }

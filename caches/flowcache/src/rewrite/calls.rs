@@ -16,9 +16,9 @@ fn arg_regs(call: &DecodedCall, index: usize) -> &[Reg] {
     }
 }
 
-fn scalar_arg(walker: &BlockStepper<'_>, call: &DecodedCall, index: usize) -> u64 {
+fn scalar_arg(stepper: &BlockStepper<'_>, call: &DecodedCall, index: usize) -> u64 {
     match call.args.get(index) {
-        Some(CallArg::Value(reg)) => walker.reg_words()[reg.first_word as usize],
+        Some(CallArg::Value(reg)) => stepper.reg_words()[reg.first_word as usize],
         _ => 0,
     }
 }
@@ -35,15 +35,15 @@ impl SymbolicExecutor {
         }
     }
 
-    pub fn execute_call(&mut self, walker: &mut BlockStepper<'_>, pc: InstIndex, call: &DecodedCall) -> StepResult {
+    pub fn execute_call(&mut self, stepper: &mut BlockStepper<'_>, pc: InstIndex, call: &DecodedCall) -> StepResult {
         use ExternFn::*;
         let mut result = SymbolicValue::Const;
         let csum = call.algorithm.unwrap_or(HashAlgorithm::Csum16) == HashAlgorithm::Csum16;
         match call.func {
-            CounterCount => self.execute_count(walker, call),
-            DirectCounterCount => self.execute_direct_count(walker, call),
+            CounterCount => self.execute_count(stepper, call),
+            DirectCounterCount => self.execute_direct_count(stepper, call),
             HashGet | Checksum16Get if call.args.len() == 1 && csum => {
-                let words = self.checksum_terms(walker, arg_regs(call, 0));
+                let words = self.checksum_terms(stepper, arg_regs(call, 0));
                 result = SymbolicValue::Sum(Box::new(words), true);
             }
             HashGet | Hash | Checksum16Get | ChecksumUpdate | IsHostPort | IsNetPort | SendToPort | Assert | Assume => {
@@ -51,24 +51,24 @@ impl SymbolicExecutor {
             }
             // The calls that supplied their data were constrained.
             ChecksumClear | ChecksumGet | LogMsg | DropPacket => {}
-            VerifyChecksum => self.execute_verify_checksum(walker, call, csum),
-            UpdateChecksum => result = self.execute_update_checksum(walker, call, csum),
+            VerifyChecksum => self.execute_verify_checksum(stepper, call, csum),
+            UpdateChecksum => result = self.execute_update_checksum(stepper, call, csum),
             VerifyChecksumWithPayload | UpdateChecksumWithPayload => self.constraints.fail(NotRewritable::Payload),
             InternetChecksumClear
             | InternetChecksumAdd
             | InternetChecksumSubtract
             | InternetChecksumGet
             | InternetChecksumGetState
-            | InternetChecksumSetState => result = self.execute_internet_checksum(walker, call),
+            | InternetChecksumSetState => result = self.execute_internet_checksum(stepper, call),
             MarkToDrop => {
-                let known = walker.program().well_known;
+                let known = stepper.program().well_known;
                 for reg in [known.egress_spec, known.mcast_grp].into_iter().flatten() {
                     self.set_origin(reg.first_word, SymbolicValue::Fixed);
                 }
             }
             RestartExpireTimer => {
                 let table = table_arg(call);
-                if let Some(application) = self.application_of_hit(walker, table) {
+                if let Some(application) = self.application_of_hit(stepper, table) {
                     self.counter_updates.push((CounterRef::Restart(application), CountedBytes::LENGTH));
                 }
             }
@@ -83,7 +83,7 @@ impl SymbolicExecutor {
             }
             Truncate => self.constraints.fail(NotRewritable::Truncate),
         }
-        let step = walker.step(pc);
+        let step = stepper.step(pc);
         for reg in &call.results {
             for word in 0..reg.words {
                 let sym = if word == 0 { result.clone() } else { SymbolicValue::Const };
@@ -99,9 +99,9 @@ impl SymbolicExecutor {
     }
 
     /// Returns how many bytes a counter counts: the argument, or the packet's length.
-    fn counted_bytes(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall, index: usize) -> CountedBytes {
+    fn counted_bytes(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall, index: usize) -> CountedBytes {
         let Some(CallArg::Value(reg)) = call.args.get(index) else { return CountedBytes::LENGTH };
-        let value = walker.reg_words()[reg.first_word as usize];
+        let value = stepper.reg_words()[reg.first_word as usize];
         let sym = self.origin_of(reg.first_word);
         match self.constraints.as_length(&sym, value) {
             Some(length) => CountedBytes::Length(length),
@@ -112,37 +112,37 @@ impl SymbolicExecutor {
         }
     }
 
-    fn execute_count(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall) {
+    fn execute_count(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall) {
         let (Some(CallArg::Value(reg)), Some(counter)) = (call.args.first(), call.object) else { return };
         self.constrain_register(*reg);
-        let bytes = self.counted_bytes(walker, call, 1);
+        let bytes = self.counted_bytes(stepper, call, 1);
         self.counter_updates.push((CounterRef::Counter(counter, self.path_record.index_count() - 1), bytes));
     }
 
-    fn execute_direct_count(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall) {
+    fn execute_direct_count(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall) {
         if self.facts.pipeline.arch != Arch::Pna {
             return;
         }
         let table = table_arg(call);
-        let bytes = self.counted_bytes(walker, call, 1);
-        if let Some(application) = self.application_of_hit(walker, table) {
+        let bytes = self.counted_bytes(stepper, call, 1);
+        if let Some(application) = self.application_of_hit(stepper, table) {
             self.counter_updates.push((CounterRef::Direct(application), bytes));
         }
     }
 
     /// Returns the last application in which the packet hit an entry of the table.
-    fn application_of_hit(&self, walker: &BlockStepper<'_>, table: usize) -> Option<usize> {
-        walker.last_hit_slot(table).and_then(|number| self.path_record.last_hit(table, number))
+    fn application_of_hit(&self, stepper: &BlockStepper<'_>, table: usize) -> Option<usize> {
+        stepper.last_hit_slot(table).and_then(|number| self.path_record.last_hit(table, number))
     }
 
     /// Returns the bits and lengths of hashed data, in the program's order.
-    fn sum_operands(&mut self, walker: &BlockStepper<'_>, data: &[Reg]) -> Vec<SumOperand> {
+    fn sum_operands(&mut self, stepper: &BlockStepper<'_>, data: &[Reg]) -> Vec<SumOperand> {
         let mut pieces = Vec::new();
         for reg in data {
             let mut reg = *reg;
             if reg.is_varbit {
                 self.constrain_value(reg.first_word);
-                let width = walker.reg_words()[reg.first_word as usize].min(u64::from(reg.width)) as u32;
+                let width = stepper.reg_words()[reg.first_word as usize].min(u64::from(reg.width)) as u32;
                 reg = Reg { first_word: reg.first_word + 1, words: width.div_ceil(64), width, ..reg };
             }
             if let (SymbolicValue::Length(length), 16..=64) = (self.origin_of(reg.first_word), reg.width)
@@ -154,21 +154,21 @@ impl SymbolicExecutor {
                 continue;
             }
             for place in (0..reg.width).rev() {
-                let (bit, value) = self.bit_origin(walker, reg.first_word, place);
+                let (bit, value) = self.bit_origin(stepper, reg.first_word, place);
                 pieces.push(SumOperand::Bit(bit, value));
             }
         }
         pieces
     }
 
-    fn checksum_terms(&mut self, walker: &BlockStepper<'_>, data: &[Reg]) -> SymbolicSum {
-        let pieces = self.sum_operands(walker, data);
+    fn checksum_terms(&mut self, stepper: &BlockStepper<'_>, data: &[Reg]) -> SymbolicSum {
+        let pieces = self.sum_operands(stepper, data);
         let mut words = SymbolicSum::default();
         self.constraints.add_words(&mut words, &pieces);
         words
     }
 
-    fn execute_internet_checksum(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall) -> SymbolicValue {
+    fn execute_internet_checksum(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall) -> SymbolicValue {
         use ExternFn::*;
         let object = call.object.map_or(0, |id| id.0 as usize);
         let mut words = self.sums.remove(&object).unwrap_or_default();
@@ -176,13 +176,13 @@ impl SymbolicExecutor {
         match call.func {
             InternetChecksumClear => words = SymbolicSum::default(),
             InternetChecksumAdd => {
-                let pieces = self.sum_operands(walker, arg_regs(call, 0));
+                let pieces = self.sum_operands(stepper, arg_regs(call, 0));
                 self.constraints.add_words(&mut words, &pieces);
             }
             InternetChecksumSubtract => {
                 // a - b is a + ~b (RFC 1624), for a constant `b`.
                 arg_regs(call, 0).iter().for_each(|reg| self.constrain_register(*reg));
-                let less = self.checksum_terms(walker, arg_regs(call, 0));
+                let less = self.checksum_terms(stepper, arg_regs(call, 0));
                 words.constant += u64::from(!self.constraints.sum_value(&less));
                 words.open = true;
             }
@@ -191,7 +191,7 @@ impl SymbolicExecutor {
             _ => {
                 self.constrain_args(call);
                 words = SymbolicSum {
-                    constant: scalar_arg(walker, call, 0) & 0xffff,
+                    constant: scalar_arg(stepper, call, 0) & 0xffff,
                     open: true,
                     ..SymbolicSum::default()
                 };
@@ -209,10 +209,10 @@ impl SymbolicExecutor {
         }
     }
 
-    fn execute_update_checksum(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall, csum: bool) -> SymbolicValue {
+    fn execute_update_checksum(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall, csum: bool) -> SymbolicValue {
         let Some(CallArg::Value(condition)) = call.args.first() else { return SymbolicValue::Const };
         self.constrain_register(*condition);
-        if walker.reg_words()[condition.first_word as usize] == 0 {
+        if stepper.reg_words()[condition.first_word as usize] == 0 {
             return match (arg_regs(call, 2), &call.results[..]) {
                 ([old], [new]) if old.words == 1 && !old.is_varbit && old.width == new.width => {
                     self.raw_origin(old.first_word)
@@ -227,22 +227,22 @@ impl SymbolicExecutor {
             arg_regs(call, 1).iter().for_each(|reg| self.constrain_register(*reg));
             return SymbolicValue::Const;
         }
-        let words = self.checksum_terms(walker, arg_regs(call, 1));
+        let words = self.checksum_terms(stepper, arg_regs(call, 1));
         self.constant_if_known(SymbolicValue::Sum(Box::new(words), true))
     }
 
-    fn execute_verify_checksum(&mut self, walker: &BlockStepper<'_>, call: &DecodedCall, csum: bool) {
+    fn execute_verify_checksum(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall, csum: bool) {
         let Some(CallArg::Value(condition)) = call.args.first() else { return };
         self.constrain_register(*condition);
-        if walker.reg_words()[condition.first_word as usize] == 0 {
+        if stepper.reg_words()[condition.first_word as usize] == 0 {
             return;
         }
         let [field] = arg_regs(call, 2) else { return self.constrain_args(call) };
         if !csum || field.width != 16 {
             return self.constrain_args(call);
         }
-        let words = self.checksum_terms(walker, arg_regs(call, 1));
-        let found = walker.reg_words()[field.first_word as usize];
+        let words = self.checksum_terms(stepper, arg_regs(call, 1));
+        let found = stepper.reg_words()[field.first_word as usize];
         if found != u64::from(!self.constraints.sum_value(&words)) {
             return self.constraints.fail(NotRewritable::Checksum);
         }

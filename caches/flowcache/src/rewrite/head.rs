@@ -9,23 +9,23 @@ use interp::block_hook::{BlockStepper, WordIndex};
 
 impl SymbolicExecutor {
     /// Emits a header.
-    pub fn execute_emit(&mut self, walker: &BlockStepper<'_>, h: u32) {
-        let header = &walker.program().headers[h as usize];
+    pub fn execute_emit(&mut self, stepper: &BlockStepper<'_>, h: u32) {
+        let header = &stepper.program().headers[h as usize];
         for field in &header.fields {
             let (mut first, mut width) = (field.reg.first_word, field.reg.width);
             if field.reg.is_varbit {
                 self.constrain_value(first);
-                width = walker.reg_words()[first as usize].min(u64::from(width)) as u32;
+                width = stepper.reg_words()[first as usize].min(u64::from(width)) as u32;
                 first += 1;
             }
             if self.emitted.bits.len() > 1 << 16 {
                 return self.constraints.fail(NotRewritable::TooDeep);
             }
-            self.emit_field(walker, first, width);
+            self.emit_field(stepper, first, width);
         }
     }
 
-    fn emit_field(&mut self, walker: &BlockStepper<'_>, first: WordIndex, width: u32) {
+    fn emit_field(&mut self, stepper: &BlockStepper<'_>, first: WordIndex, width: u32) {
         let at = self.emitted.bits.len();
         // The number is in the low 16 bits.
         let low = at + width.max(16) as usize - 16;
@@ -36,7 +36,7 @@ impl SymbolicExecutor {
         let near =
             self.constraints.packet_field(&sym).is_some_and(|at| self.constraints.end_relative_fields.contains(&at));
         let length = match near && width == 16 {
-            true => self.constraints.as_length(&sym, walker.reg_words()[first as usize]),
+            true => self.constraints.as_length(&sym, stepper.reg_words()[first as usize]),
             false => None,
         };
         let sym = length.map_or(sym, SymbolicValue::Length);
@@ -52,7 +52,7 @@ impl SymbolicExecutor {
             }
             _ => {
                 for place in (0..width).rev() {
-                    let (bit, _) = self.bit_origin(walker, first, place);
+                    let (bit, _) = self.bit_origin(stepper, first, place);
                     self.emitted.bits.push(bit);
                 }
             }

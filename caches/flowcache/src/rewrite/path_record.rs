@@ -184,25 +184,25 @@ impl BlockHook for PathRecorder {
         true
     }
 
-    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
-        let (code, mut pc) = (walker.code(), 0);
+    fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
+        let (code, mut pc) = (stepper.code(), 0);
         loop {
             let op = code.ops.get(pc as usize).copied();
             let step = match op {
                 Some(Op::Apply { index }) => {
                     let site = &code.applies[index as usize];
-                    let found = walker.lookup(site);
+                    let found = stepper.lookup(site);
                     self.path_record.record_application(
                         &self.known.wildcard_trackers[site.table],
                         site,
-                        walker.reg_words(),
+                        stepper.reg_words(),
                         found,
                     );
-                    walker.apply(site, found, pc)
+                    stepper.apply(site, found, pc)
                 }
                 op => {
-                    op.into_iter().for_each(|op| self.path_record.record_instruction(op, code, walker.reg_words()));
-                    walker.step(pc)
+                    op.into_iter().for_each(|op| self.path_record.record_instruction(op, code, stepper.reg_words()));
+                    stepper.step(pc)
                 }
             };
             match step {

@@ -162,9 +162,9 @@ impl SymbolicExecutor {
     }
 
     /// Sets the variables that the architecture writes before a block.
-    fn begin_block(&mut self, walker: &BlockStepper<'_>, kind: ControlKind) {
+    fn begin_block(&mut self, stepper: &BlockStepper<'_>, kind: ControlKind) {
         self.sums.clear();
-        let known = &walker.program().well_known;
+        let known = &stepper.program().well_known;
         let first = self.blocks == 0;
         self.blocks += 1;
         let mut place = |reg: Option<Reg>, sym: SymbolicValue| {
@@ -173,7 +173,7 @@ impl SymbolicExecutor {
             }
         };
         let length = self.constraints.length as i64;
-        let now = |reg: Option<Reg>| reg.map_or(0, |reg: Reg| walker.reg_words()[reg.first_word as usize] as i64);
+        let now = |reg: Option<Reg>| reg.map_or(0, |reg: Reg| stepper.reg_words()[reg.first_word as usize] as i64);
         match self.facts.pipeline.arch {
             Arch::Pna => {
                 let block = match kind {
@@ -216,8 +216,8 @@ impl SymbolicExecutor {
     }
 
     /// Constrains the variables that the architecture reads after a block.
-    fn end_block(&mut self, walker: &BlockStepper<'_>, kind: ControlKind) {
-        let known = walker.program().well_known;
+    fn end_block(&mut self, stepper: &BlockStepper<'_>, kind: ControlKind) {
+        let known = stepper.program().well_known;
         let looked: &[Option<Reg>] = match kind {
             ControlKind::Ingress => &[known.egress_spec, known.mcast_grp],
             ControlKind::Egress => &[known.egress_spec],
@@ -225,7 +225,7 @@ impl SymbolicExecutor {
         };
         looked.iter().flatten().for_each(|reg| self.constrain_register(*reg));
         if kind == ControlKind::Ingress
-            && known.mcast_grp.is_some_and(|reg| walker.reg_words()[reg.first_word as usize] != 0)
+            && known.mcast_grp.is_some_and(|reg| stepper.reg_words()[reg.first_word as usize] != 0)
         {
             self.constraints.depends_on_values = true;
             self.constraints.fail(NotRewritable::Copies);
@@ -235,50 +235,50 @@ impl SymbolicExecutor {
             known.drop_reason.iter().for_each(|reg| self.constrain_register(*reg));
         }
         if kind.is_parser() {
-            self.parsed = walker.cursor();
-            self.record_tenant_position(walker);
+            self.parsed = stepper.cursor();
+            self.record_tenant_position(stepper);
         }
     }
 
-    fn execute_instruction(&mut self, walker: &mut BlockStepper<'_>, block: usize, pc: InstIndex) -> StepResult {
-        let code = walker.code();
+    fn execute_instruction(&mut self, stepper: &mut BlockStepper<'_>, block: usize, pc: InstIndex) -> StepResult {
+        let code = stepper.code();
         let op = code.ops[pc as usize];
-        self.path_record.record_instruction(op, code, walker.reg_words());
+        self.path_record.record_instruction(op, code, stepper.reg_words());
         match op {
             Op::Goto { .. } | Op::Back { .. } | Op::Return | Op::Exit | Op::Reject | Op::State { .. } => {
-                walker.step(pc)
+                stepper.step(pc)
             }
             Op::Branch { c, .. } => {
                 self.constrain_slot_bits(c, u64::MAX);
-                self.record_decision(walker.step(pc))
+                self.record_decision(stepper.step(pc))
             }
             Op::Switch { index } => {
                 self.constrain_register(code.switches[index as usize].value);
-                self.record_decision(walker.step(pc))
+                self.record_decision(stepper.step(pc))
             }
             Op::Verify { c, e } => {
                 self.constrain_slot_bits(c, u64::MAX);
                 self.constrain_slot_bits(e, u64::MAX);
-                walker.step(pc)
+                stepper.step(pc)
             }
-            Op::Apply { index } => self.execute_apply(walker, pc, index),
-            Op::Call { index } => self.execute_call(walker, pc, &code.calls[index as usize]),
-            Op::SetValid { .. } | Op::SetInvalid { .. } | Op::Copy { .. } => self.execute_header(walker, pc, op),
-            Op::Extract { h } => self.execute_extract(walker, pc, h, None),
+            Op::Apply { index } => self.execute_apply(stepper, pc, index),
+            Op::Call { index } => self.execute_call(stepper, pc, &code.calls[index as usize]),
+            Op::SetValid { .. } | Op::SetInvalid { .. } | Op::Copy { .. } => self.execute_header(stepper, pc, op),
+            Op::Extract { h } => self.execute_extract(stepper, pc, h, None),
             Op::ExtractVarbit { h, a } => {
                 self.constrain_value(a);
-                self.execute_extract(walker, pc, h, Some(walker.reg_words()[a as usize]))
+                self.execute_extract(stepper, pc, h, Some(stepper.reg_words()[a as usize]))
             }
             Op::Advance { a } => {
                 self.constrain_value(a);
-                let bits = walker.reg_words()[a as usize];
-                self.require_packet_bits(walker.cursor() as u64 + bits.min(1 << 20));
-                walker.step(pc)
+                let bits = stepper.reg_words()[a as usize];
+                self.require_packet_bits(stepper.cursor() as u64 + bits.min(1 << 20));
+                stepper.step(pc)
             }
             Op::Lookahead { index } => {
-                let (reg, at) = (code.lookaheads[index as usize], walker.cursor());
+                let (reg, at) = (code.lookaheads[index as usize], stepper.cursor());
                 let there = self.require_packet_bits(at as u64 + u64::from(reg.width));
-                let step = walker.step(pc);
+                let step = stepper.step(pc);
                 if there {
                     self.read_packet(reg, at);
                 }
@@ -287,22 +287,22 @@ impl SymbolicExecutor {
             Op::InValueSet { index } => {
                 let (d, _, keys) = &code.value_sets[index as usize];
                 keys.iter().for_each(|key| self.constrain_register(*key));
-                let step = walker.step(pc);
+                let step = stepper.step(pc);
                 self.set_origin(*d, SymbolicValue::Const);
                 step
             }
             Op::PacketLength { d } => {
-                let step = walker.step(pc);
+                let step = stepper.step(pc);
                 self.set_origin(d, SymbolicValue::Length(LinearLength::of_packet(0)));
                 step
             }
             Op::Emit { h } => {
-                if walker.header_validity()[h as usize] {
-                    self.execute_emit(walker, h);
+                if stepper.header_validity()[h as usize] {
+                    self.execute_emit(stepper, h);
                 }
-                walker.step(pc)
+                stepper.step(pc)
             }
-            _ => self.execute_compute(walker, block, pc, op),
+            _ => self.execute_compute(stepper, block, pc, op),
         }
     }
 
@@ -336,20 +336,20 @@ impl SymbolicExecutor {
 
     fn execute_extract(
         &mut self,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         pc: InstIndex,
         h: u32,
         varbit: Option<u64>,
     ) -> StepResult {
-        let program = walker.program();
+        let program = stepper.program();
         let header = &program.headers[h as usize];
         let most = header.varbit.map_or(0, |index| u64::from(header.fields[index].reg.width));
         let extra = varbit.unwrap_or(0).min(most);
-        let mut at = walker.cursor();
-        let before = walker.header_validity().to_vec();
+        let mut at = stepper.cursor();
+        let before = stepper.header_validity().to_vec();
         self.require_packet_bits((at + header.fixed_bits as usize) as u64 + extra);
-        let step = walker.step(pc);
-        if walker.cursor() == at {
+        let step = stepper.step(pc);
+        if stepper.cursor() == at {
             return step;
         }
         for field in &header.fields {
@@ -368,52 +368,52 @@ impl SymbolicExecutor {
             self.read_packet(reg, at);
             at += reg.width as usize;
         }
-        self.clear_invalidated(walker, &before);
+        self.clear_invalidated(stepper, &before);
         if self.tenant.is_some_and(|slot| header.fields.iter().any(|field| field.reg.first_word == slot)) {
-            self.record_tenant_position(walker);
+            self.record_tenant_position(stepper);
         }
         step
     }
 
     /// Records the position of the tenant id once it is known.
-    fn record_tenant_position(&mut self, walker: &BlockStepper<'_>) {
+    fn record_tenant_position(&mut self, stepper: &BlockStepper<'_>) {
         if let (Some(slot), None) = (self.tenant, &self.tenant_bits) {
             self.tenant_bits =
-                TenantIdBits::new(&self.constraints, &self.raw_origin(slot), walker.reg_words()[slot as usize]);
+                TenantIdBits::new(&self.constraints, &self.raw_origin(slot), stepper.reg_words()[slot as usize]);
         }
     }
 
     /// Clears the fields of headers that became invalid.
-    fn clear_invalidated(&mut self, walker: &BlockStepper<'_>, before: &[bool]) {
-        for (h, header) in walker.program().headers.iter().enumerate() {
-            if before[h] && !walker.header_validity()[h] {
+    fn clear_invalidated(&mut self, stepper: &BlockStepper<'_>, before: &[bool]) {
+        for (h, header) in stepper.program().headers.iter().enumerate() {
+            if before[h] && !stepper.header_validity()[h] {
                 let (first, count) = header.word_range;
                 (first..first + count).for_each(|slot| self.set_origin(slot, SymbolicValue::Fixed));
             }
         }
     }
 
-    fn execute_header(&mut self, walker: &mut BlockStepper<'_>, pc: InstIndex, op: Op) -> StepResult {
-        let before = walker.header_validity().to_vec();
+    fn execute_header(&mut self, stepper: &mut BlockStepper<'_>, pc: InstIndex, op: Op) -> StepResult {
+        let before = stepper.header_validity().to_vec();
         let mut copied = None;
         if let Op::Copy { dst, src } = op
             && before[src as usize]
         {
-            let headers = &walker.program().headers;
+            let headers = &stepper.program().headers;
             let ((to, count), (from, _)) = (headers[dst as usize].word_range, headers[src as usize].word_range);
             let syms: Vec<SymbolicValue> = (from..from + count).map(|slot| self.raw_origin(slot)).collect();
             copied = Some((to, syms));
         }
-        let step = walker.step(pc);
-        self.clear_invalidated(walker, &before);
+        let step = stepper.step(pc);
+        self.clear_invalidated(stepper, &before);
         if let Some((to, syms)) = copied {
             syms.into_iter().enumerate().for_each(|(at, sym)| self.set_origin(to + at as WordIndex, sym));
         }
         step
     }
 
-    fn execute_apply(&mut self, walker: &mut BlockStepper<'_>, pc: InstIndex, index: u32) -> StepResult {
-        let site = &walker.code().applies[index as usize];
+    fn execute_apply(&mut self, stepper: &mut BlockStepper<'_>, pc: InstIndex, index: u32) -> StepResult {
+        let site = &stepper.code().applies[index as usize];
         let known = self.facts.clone();
         let table = &known.pipeline.tables[TableId(site.table as u32)];
         site.keys.iter().for_each(|key| self.constrain_register(*key));
@@ -424,19 +424,19 @@ impl SymbolicExecutor {
         if direct || table.meter_result.is_some() {
             self.constraints.fail(NotRewritable::Meter);
         }
-        let found = walker.lookup(site);
+        let found = stepper.lookup(site);
         if found.is_none() && table.add_on_miss {
             self.constraints.fail(NotRewritable::AddEntry);
         }
         let application = self.path_record.application_count();
-        self.path_record.record_application(&known.wildcard_trackers[site.table], site, walker.reg_words(), found);
-        let step = walker.apply(site, found, pc);
+        self.path_record.record_application(&known.wildcard_trackers[site.table], site, stepper.reg_words(), found);
+        let step = stepper.apply(site, found, pc);
         let StepResult::Next(to) = step else { return step };
         self.path_record.record_branch(to);
         let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
         let arm = &site.arms[place];
         self.set_constant((arm.hit, 1));
-        for word in 0..walker.program().arm_words[site.table][place] {
+        for word in 0..stepper.program().arm_words[site.table][place] {
             self.set_origin(
                 arm.params + word,
                 SymbolicValue::Given(ActionDataWord { application: application as u32, word }),
@@ -471,9 +471,9 @@ impl SymbolicExecutor {
     }
 
     /// Runs the block to its end without symbolic execution.
-    fn run_untracked(walker: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
+    fn run_untracked(stepper: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
         loop {
-            match walker.step(pc) {
+            match stepper.step(pc) {
                 StepResult::Next(next) => pc = next,
                 StepResult::End(outcome) => return outcome,
             }
@@ -486,26 +486,26 @@ impl BlockHook for SymbolicExecutor {
         true
     }
 
-    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
-        let kind = walker.code().kind;
-        let program = walker.program();
-        let Some(block) = program.code(kind) else { return Self::run_untracked(walker, 0) };
+    fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
+        let kind = stepper.code().kind;
+        let program = stepper.program();
+        let Some(block) = program.code(kind) else { return Self::run_untracked(stepper, 0) };
         if self.constraints.failed.is_none() {
-            self.begin_block(walker, kind);
+            self.begin_block(stepper, kind);
         }
         let mut pc = 0;
         loop {
             if self.constraints.failed.is_some() {
-                return Self::run_untracked(walker, pc);
+                return Self::run_untracked(stepper, pc);
             }
-            match self.execute_instruction(walker, block, pc) {
+            match self.execute_instruction(stepper, block, pc) {
                 StepResult::Next(next) => pc = next,
                 StepResult::End(outcome) => {
                     if matches!(outcome, BlockExit::Abort(_)) {
                         self.constraints.fail(NotRewritable::Aborted);
                     }
                     self.path_record.record_end(outcome);
-                    self.end_block(walker, kind);
+                    self.end_block(stepper, kind);
                     return outcome;
                 }
             }

@@ -9,12 +9,12 @@ use ir::BinaryOp;
 impl SymbolicExecutor {
     pub fn execute_wide(
         &mut self,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         block: usize,
         pc: InstIndex,
         index: u32,
     ) -> StepResult {
-        let made: Vec<(WordIndex, SymbolicValue)> = match walker.code().wide[index as usize] {
+        let made: Vec<(WordIndex, SymbolicValue)> = match stepper.code().wide[index as usize] {
             WideOp::Cast { d, a } if !(d.is_varbit || a.is_varbit || a.is_signed && d.width > a.width) => {
                 self.move_bits(d, |bit| (bit < a.width).then_some((a, bit)))
             }
@@ -34,29 +34,29 @@ impl SymbolicExecutor {
                     .map(|word| {
                         (
                             d.first_word + word,
-                            self.execute_wide_word(walker, op, a.first_word + word, b.first_word + word),
+                            self.execute_wide_word(stepper, op, a.first_word + word, b.first_word + word),
                         )
                     })
                     .collect()
             }
             _ => {
                 self.execute_opaque(block, pc);
-                return walker.step(pc);
+                return stepper.step(pc);
             }
         };
-        let step = walker.step(pc);
+        let step = stepper.step(pc);
         made.into_iter().for_each(|(slot, sym)| self.set_origin(slot, sym));
         step
     }
 
     fn execute_wide_word(
         &mut self,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         op: BinaryOp,
         a: WordIndex,
         b: WordIndex,
     ) -> SymbolicValue {
-        let (a, b) = (self.bitwise_operand(walker, a), self.bitwise_operand(walker, b));
+        let (a, b) = (self.bitwise_operand(stepper, a), self.bitwise_operand(stepper, b));
         match op {
             BinaryOp::And => self.execute_and(a, b),
             BinaryOp::Or => self.execute_or(a, b, true),
