@@ -154,20 +154,20 @@ impl SplitEstimator {
         self.paths.get(&self.path_hash(units))?.costs.as_ref().filter(|costs| costs.units == units.len())
     }
 
-    /// Adds a sample.
+    /// Adds a sample: the units of a packet's path. A sample that the path already has is ignored.
     pub fn add_sample(&mut self, units: &[PathUnit]) {
         let key = self.path_hash(units);
         if units.len() < 2 || units.len() > MAX_UNITS {
             return;
         }
-        let full = |path: &SampledPath| path.ids.len() >= MAX_SAMPLES_PER_PATH * units.len();
-        if self.ids + units.len() > MAX_HASHES && !self.paths.get(&key).is_some_and(full) {
+        let is_full = |path: &SampledPath| path.ids.len() >= MAX_SAMPLES_PER_PATH * units.len();
+        if self.ids + units.len() > MAX_HASHES && !self.paths.get(&key).is_some_and(is_full) {
             // With more paths than fit, sampling restarts.
             self.paths.clear();
             self.ids = 0;
         }
         let SplitEstimator { paths, ids, scratch, pieces, first, .. } = self;
-        let new = || SampledPath {
+        let new_path = || SampledPath {
             ids: Vec::new(),
             distinct_samples: HashSet::default(),
             next: 0,
@@ -175,7 +175,7 @@ impl SplitEstimator {
             period: *first,
             costs: None,
         };
-        let path = paths.entry(key).or_insert_with(new);
+        let path = paths.entry(key).or_insert_with(new_path);
         if !path.distinct_samples.insert(hash_sample(units.iter().map(|unit| unit.id))) {
             return;
         }
@@ -183,8 +183,8 @@ impl SplitEstimator {
             *ids += units.len();
             path.ids.extend(units.iter().map(|unit| unit.id));
         } else {
-            let place = path.next * units.len();
-            let sample = &mut path.ids[place..place + units.len()];
+            let offset = path.next * units.len();
+            let sample = &mut path.ids[offset..offset + units.len()];
             path.distinct_samples.remove(&hash_sample(sample.iter().copied()));
             sample.iter_mut().zip(units).for_each(|(id, unit)| *id = unit.id);
             path.next = (path.next + 1) % MAX_SAMPLES_PER_PATH;
@@ -220,9 +220,12 @@ fn extend_hash(hash: u64, id: u32) -> u64 {
 }
 
 impl SampledPath {
-    fn update_costs(&mut self, units: usize, (pieces, most): (usize, usize), scratch: &mut HashCounts) {
+    /// Estimates the entries of each range of units from the samples of the path, and chooses the
+    /// split that needs the fewest. `units`: number of units of the path. The split has
+    /// `min_segments` segments, or up to `max_segments` where fewer multiply entries.
+    fn update_costs(&mut self, units: usize, (min_segments, max_segments): (usize, usize), scratch: &mut HashCounts) {
         let samples = self.ids.len() / units;
-        let mut seen = vec![SampleCounts::default(); units * units];
+        let mut counts = vec![SampleCounts::default(); units * units];
         let mut hashes = vec![0u64; samples];
         for first in 0..units {
             hashes.fill(0);
@@ -230,46 +233,48 @@ impl SampledPath {
                 for (hash, sample) in hashes.iter_mut().zip(self.ids.chunks_exact(units)) {
                     *hash = extend_hash(*hash, sample[last]);
                 }
-                let here = scratch.count(&hashes);
-                seen[first * units + last] = here;
-                if here.once == samples {
+                let range_counts = scratch.count(&hashes);
+                counts[first * units + last] = range_counts;
+                if range_counts.once == samples {
                     // Longer ranges differ in all samples as well.
-                    seen[first * units + last..(first + 1) * units].fill(here);
+                    counts[first * units + last..(first + 1) * units].fill(range_counts);
                     break;
                 }
             }
         }
         let chosen = self.costs.take().map(|costs| costs.chosen).unwrap_or_default();
-        let mut costs = SplitCosts { units, entries: estimate_entries(&seen, units, samples), chosen };
-        let cut = |most| partition(units, most, &|_| false, &|first, last| costs.score(first, last));
-        let is_bad = |cut: &Vec<(usize, usize)>| cut.iter().any(|(first, last)| costs.makes_more(*first, *last));
-        costs.chosen = first_acceptable_split(pieces..=most.min(units).max(pieces), cut, is_bad).unwrap_or_default();
+        let mut costs = SplitCosts { units, entries: estimate_entries(&counts, units, samples), chosen };
+        let split = |limit| partition(units, limit, &|_| false, &|first, last| costs.score(first, last));
+        let is_bad = |split: &Vec<(usize, usize)>| split.iter().any(|(first, last)| costs.makes_more(*first, *last));
+        costs.chosen = first_acceptable_split(min_segments..=max_segments.min(units).max(min_segments), split, is_bad)
+            .unwrap_or_default();
         self.costs = Some(costs);
     }
 }
 
-/// Returns the estimated number of entries of each range of units.
-fn estimate_entries(seen: &[SampleCounts], units: usize, samples: usize) -> Vec<u64> {
-    let mut entries: Vec<u64> = seen.iter().map(SampleCounts::estimate_distinct).collect();
+/// Returns the estimated number of entries of each range of units, at index `first * units + last`.
+/// `counts`: the counts of each range, at the same index.
+fn estimate_entries(counts: &[SampleCounts], units: usize, samples: usize) -> Vec<u64> {
+    let mut entries: Vec<u64> = counts.iter().map(SampleCounts::estimate_distinct).collect();
     for length in 2..=units {
         for first in 0..=units - length {
             let last = first + length - 1;
-            let here = seen[first * units + last];
+            let range_counts = counts[first * units + last];
             // Almost all samples are distinct, so Chao's estimator is unreliable. Either one part
             // determines the other, or the entries are the product of both parts.
-            if here.once * 20 < samples * 19 {
+            if range_counts.once * 20 < samples * 19 {
                 continue;
             }
-            let together = |mid: usize| {
+            let entries_of_parts = |mid: usize| {
                 let (front, back) = (first * units + mid, (mid + 1) * units + last);
-                match (seen[front] == here, seen[back] == here) {
+                match (counts[front] == range_counts, counts[back] == range_counts) {
                     (true, _) => entries[front],
                     (_, true) => entries[back],
                     _ => entries[front].saturating_mul(entries[back]),
                 }
             };
-            let fewest = (first..last).map(together).min().unwrap_or(0);
-            entries[first * units + last] = fewest.max(here.estimate_distinct()).min(MAX_ESTIMATE);
+            let fewest = (first..last).map(entries_of_parts).min().unwrap_or(0);
+            entries[first * units + last] = fewest.max(range_counts.estimate_distinct()).min(MAX_ESTIMATE);
         }
     }
     entries
@@ -299,17 +304,19 @@ struct HashCounts {
 }
 
 impl HashCounts {
+    /// Counts how many hashes are distinct, and how many of these occur once and twice.
     fn count(&mut self, hashes: &[u64]) -> SampleCounts {
-        let room = (2 * hashes.len()).next_power_of_two();
+        let capacity = (2 * hashes.len()).next_power_of_two();
         self.places.clear();
-        self.places.resize(room, (0, 0));
+        self.places.resize(capacity, (0, 0));
         for hash in hashes {
+            // The upper half of a hash selects its place.
             let hash = hash | 1;
-            let mut at = (hash >> 32) as usize & (room - 1);
-            while self.places[at].1 != 0 && self.places[at].0 != hash {
-                at = (at + 1) & (room - 1);
+            let mut place = (hash >> 32) as usize & (capacity - 1);
+            while self.places[place].1 != 0 && self.places[place].0 != hash {
+                place = (place + 1) & (capacity - 1);
             }
-            self.places[at] = (hash, self.places[at].1 + 1);
+            self.places[place] = (hash, self.places[place].1 + 1);
         }
         let mut seen = SampleCounts::default();
         for (_, count) in self.places.iter().filter(|(_, count)| *count > 0) {

@@ -8,6 +8,7 @@ use super::template::{CountedBytes, CounterRef};
 use interp::block_hook::{BlockStepper, CallArg, DecodedCall, InstIndex, Reg, StepResult};
 use ir::{Arch, ExternFn, HashAlgorithm};
 
+/// Returns the registers of an argument; none for a name or a table.
 fn arg_regs(call: &DecodedCall, index: usize) -> &[Reg] {
     match call.args.get(index) {
         Some(CallArg::Values(regs)) => regs,
@@ -16,6 +17,7 @@ fn arg_regs(call: &DecodedCall, index: usize) -> &[Reg] {
     }
 }
 
+/// Returns the value of an argument of up to 64 bits; 0 if it is missing.
 fn scalar_arg(stepper: &BlockStepper<'_>, call: &DecodedCall, index: usize) -> u64 {
     match call.args.get(index) {
         Some(CallArg::Value(reg)) => stepper.reg_words()[reg.first_word as usize],
@@ -29,20 +31,24 @@ fn table_arg(call: &DecodedCall) -> usize {
 }
 
 impl SymbolicExecutor {
+    /// Constrains all arguments of a call.
     fn constrain_args(&mut self, call: &DecodedCall) {
         for index in 0..call.args.len() {
             arg_regs(call, index).iter().for_each(|reg| self.constrain_register(*reg));
         }
     }
 
+    /// Executes an extern call: constrains the arguments that its effect depends on, records
+    /// counter updates, and sets the origin of its results. A call that a rewrite cannot express
+    /// makes the packet not rewritable.
     pub fn execute_call(&mut self, stepper: &mut BlockStepper<'_>, pc: InstIndex, call: &DecodedCall) -> StepResult {
         use ExternFn::*;
         let mut result = SymbolicValue::Const;
-        let csum = call.algorithm.unwrap_or(HashAlgorithm::Csum16) == HashAlgorithm::Csum16;
+        let is_checksum16 = call.algorithm.unwrap_or(HashAlgorithm::Csum16) == HashAlgorithm::Csum16;
         match call.func {
             CounterCount => self.execute_count(stepper, call),
             DirectCounterCount => self.execute_direct_count(stepper, call),
-            HashGet | Checksum16Get if call.args.len() == 1 && csum => {
+            HashGet | Checksum16Get if call.args.len() == 1 && is_checksum16 => {
                 let words = self.checksum_terms(stepper, arg_regs(call, 0));
                 result = SymbolicValue::Sum(Box::new(words), true);
             }
@@ -51,8 +57,8 @@ impl SymbolicExecutor {
             }
             // The calls that supplied their data were constrained.
             ChecksumClear | ChecksumGet | LogMsg | DropPacket => {}
-            VerifyChecksum => self.execute_verify_checksum(stepper, call, csum),
-            UpdateChecksum => result = self.execute_update_checksum(stepper, call, csum),
+            VerifyChecksum => self.execute_verify_checksum(stepper, call, is_checksum16),
+            UpdateChecksum => result = self.execute_update_checksum(stepper, call, is_checksum16),
             VerifyChecksumWithPayload | UpdateChecksumWithPayload => self.constraints.fail(NotRewritable::Payload),
             InternetChecksumClear
             | InternetChecksumAdd
@@ -61,8 +67,8 @@ impl SymbolicExecutor {
             | InternetChecksumGetState
             | InternetChecksumSetState => result = self.execute_internet_checksum(stepper, call),
             MarkToDrop => {
-                let known = stepper.program().well_known;
-                for reg in [known.egress_spec, known.mcast_grp].into_iter().flatten() {
+                let well_known = stepper.program().well_known;
+                for reg in [well_known.egress_spec, well_known.mcast_grp].into_iter().flatten() {
                     self.set_origin(reg.first_word, SymbolicValue::Fixed);
                 }
             }
@@ -88,8 +94,8 @@ impl SymbolicExecutor {
             for word in 0..reg.words {
                 let sym = if word == 0 { result.clone() } else { SymbolicValue::Const };
                 // A truncated sum is not supported.
-                let whole = !matches!(sym, SymbolicValue::Sum(..)) || reg.width >= 16;
-                if !whole {
+                let is_whole_sum = !matches!(sym, SymbolicValue::Sum(..)) || reg.width >= 16;
+                if !is_whole_sum {
                     self.constraints.fail(NotRewritable::Checksum);
                 }
                 self.set_origin(reg.first_word + word, sym);
@@ -98,7 +104,8 @@ impl SymbolicExecutor {
         step
     }
 
-    /// Returns how many bytes a counter counts: the argument, or the packet's length.
+    /// Returns how many bytes a counter counts: the argument, or the packet's length. `index`:
+    /// index of that argument.
     fn counted_bytes(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall, index: usize) -> CountedBytes {
         let Some(CallArg::Value(reg)) = call.args.get(index) else { return CountedBytes::LENGTH };
         let value = stepper.reg_words()[reg.first_word as usize];
@@ -112,6 +119,7 @@ impl SymbolicExecutor {
         }
     }
 
+    /// Records the update of an indexed counter. Its index is a constant of the flow.
     fn execute_count(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall) {
         let (Some(CallArg::Value(reg)), Some(counter)) = (call.args.first(), call.object) else { return };
         self.constrain_register(*reg);
@@ -119,6 +127,8 @@ impl SymbolicExecutor {
         self.counter_updates.push((CounterRef::Counter(counter, self.path_record.index_count() - 1), bytes));
     }
 
+    /// Records the update of the direct counter of the entry that the packet hit. Only PNA counts
+    /// by a call; v1model counts at each hit.
     fn execute_direct_count(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall) {
         if self.facts.pipeline.arch != Arch::Pna {
             return;
@@ -135,9 +145,10 @@ impl SymbolicExecutor {
         stepper.last_hit_slot(table).and_then(|number| self.path_record.last_hit(table, number))
     }
 
-    /// Returns the bits and lengths of hashed data, in the program's order.
+    /// Returns the bits and lengths of hashed data, in the program's order, the most significant
+    /// bit first.
     fn sum_operands(&mut self, stepper: &BlockStepper<'_>, data: &[Reg]) -> Vec<SumOperand> {
-        let mut pieces = Vec::new();
+        let mut operands = Vec::new();
         for reg in data {
             let mut reg = *reg;
             if reg.is_varbit {
@@ -148,68 +159,78 @@ impl SymbolicExecutor {
             if let (SymbolicValue::Length(length), 16..=64) = (self.origin_of(reg.first_word), reg.width)
                 && self.constraints.is_short(length)
             {
-                pieces.extend((16..reg.width).map(|_| SumOperand::Bit(FIXED, false)));
+                operands.extend((16..reg.width).map(|_| SumOperand::Bit(FIXED, false)));
                 self.constraints.constrain_within(length, 0xffff);
-                pieces.push(SumOperand::Length(length));
+                operands.push(SumOperand::Length(length));
                 continue;
             }
-            for place in (0..reg.width).rev() {
-                let (bit, value) = self.bit_origin(stepper, reg.first_word, place);
-                pieces.push(SumOperand::Bit(bit, value));
+            for bit_index in (0..reg.width).rev() {
+                let (bit, value) = self.bit_origin(stepper, reg.first_word, bit_index);
+                operands.push(SumOperand::Bit(bit, value));
             }
         }
-        pieces
+        operands
     }
 
+    /// Returns the one's complement sum of registers.
     fn checksum_terms(&mut self, stepper: &BlockStepper<'_>, data: &[Reg]) -> SymbolicSum {
-        let pieces = self.sum_operands(stepper, data);
-        let mut words = SymbolicSum::default();
-        self.constraints.add_words(&mut words, &pieces);
-        words
+        let operands = self.sum_operands(stepper, data);
+        let mut sum = SymbolicSum::default();
+        self.constraints.add_words(&mut sum, &operands);
+        sum
     }
 
+    /// Executes a method of an `InternetChecksum` object (PNA), whose sum is kept between calls.
+    /// Returns the origin of the result.
     fn execute_internet_checksum(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall) -> SymbolicValue {
         use ExternFn::*;
         let object = call.object.map_or(0, |id| id.0 as usize);
-        let mut words = self.sums.remove(&object).unwrap_or_default();
+        let mut sum = self.sums.remove(&object).unwrap_or_default();
         let mut result = SymbolicValue::Const;
         match call.func {
-            InternetChecksumClear => words = SymbolicSum::default(),
+            InternetChecksumClear => sum = SymbolicSum::default(),
             InternetChecksumAdd => {
-                let pieces = self.sum_operands(stepper, arg_regs(call, 0));
-                self.constraints.add_words(&mut words, &pieces);
+                let operands = self.sum_operands(stepper, arg_regs(call, 0));
+                self.constraints.add_words(&mut sum, &operands);
             }
             InternetChecksumSubtract => {
                 // a - b is a + ~b (RFC 1624), for a constant `b`.
                 arg_regs(call, 0).iter().for_each(|reg| self.constrain_register(*reg));
-                let less = self.checksum_terms(stepper, arg_regs(call, 0));
-                words.constant += u64::from(!self.constraints.sum_value(&less));
-                words.open = true;
+                let subtracted = self.checksum_terms(stepper, arg_regs(call, 0));
+                sum.constant += u64::from(!self.constraints.sum_value(&subtracted));
+                sum.open = true;
             }
-            InternetChecksumGet => result = SymbolicValue::Sum(Box::new(words.clone()), true),
-            InternetChecksumGetState => result = SymbolicValue::Sum(Box::new(words.clone()), false),
+            InternetChecksumGet => result = SymbolicValue::Sum(Box::new(sum.clone()), true),
+            InternetChecksumGetState => result = SymbolicValue::Sum(Box::new(sum.clone()), false),
             _ => {
                 self.constrain_args(call);
-                words = SymbolicSum {
+                sum = SymbolicSum {
                     constant: scalar_arg(stepper, call, 0) & 0xffff,
                     open: true,
                     ..SymbolicSum::default()
                 };
             }
         }
-        self.sums.insert(object, words);
+        self.sums.insert(object, sum);
         if matches!(result, SymbolicValue::Sum(..)) { self.constant_if_known(result) } else { result }
     }
 
     /// Returns a constant if all terms of the sum are constants.
     fn constant_if_known(&self, sym: SymbolicValue) -> SymbolicValue {
         match &sym {
-            SymbolicValue::Sum(words, _) if self.constraints.is_constant_sum(words) => SymbolicValue::Const,
+            SymbolicValue::Sum(sum, _) if self.constraints.is_constant_sum(sum) => SymbolicValue::Const,
             _ => sym,
         }
     }
 
-    fn execute_update_checksum(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall, csum: bool) -> SymbolicValue {
+    /// Executes `update_checksum(condition, data, checksum, algorithm)` of v1model. Returns the
+    /// origin of the new checksum. If the condition is false, this is the old checksum.
+    fn execute_update_checksum(
+        &mut self,
+        stepper: &BlockStepper<'_>,
+        call: &DecodedCall,
+        is_checksum16: bool,
+    ) -> SymbolicValue {
         let Some(CallArg::Value(condition)) = call.args.first() else { return SymbolicValue::Const };
         self.constrain_register(*condition);
         if stepper.reg_words()[condition.first_word as usize] == 0 {
@@ -223,36 +244,38 @@ impl SymbolicExecutor {
                 }
             };
         }
-        if !csum {
+        if !is_checksum16 {
             arg_regs(call, 1).iter().for_each(|reg| self.constrain_register(*reg));
             return SymbolicValue::Const;
         }
-        let words = self.checksum_terms(stepper, arg_regs(call, 1));
-        self.constant_if_known(SymbolicValue::Sum(Box::new(words), true))
+        let sum = self.checksum_terms(stepper, arg_regs(call, 1));
+        self.constant_if_known(SymbolicValue::Sum(Box::new(sum), true))
     }
 
-    fn execute_verify_checksum(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall, csum: bool) {
+    /// Executes `verify_checksum(condition, data, checksum, algorithm)` of v1model. A correct
+    /// checksum becomes a check that the other packets of the flow must pass.
+    fn execute_verify_checksum(&mut self, stepper: &BlockStepper<'_>, call: &DecodedCall, is_checksum16: bool) {
         let Some(CallArg::Value(condition)) = call.args.first() else { return };
         self.constrain_register(*condition);
         if stepper.reg_words()[condition.first_word as usize] == 0 {
             return;
         }
         let [field] = arg_regs(call, 2) else { return self.constrain_args(call) };
-        if !csum || field.width != 16 {
+        if !is_checksum16 || field.width != 16 {
             return self.constrain_args(call);
         }
-        let words = self.checksum_terms(stepper, arg_regs(call, 1));
-        let found = stepper.reg_words()[field.first_word as usize];
-        if found != u64::from(!self.constraints.sum_value(&words)) {
+        let sum = self.checksum_terms(stepper, arg_regs(call, 1));
+        let stored = stepper.reg_words()[field.first_word as usize];
+        if stored != u64::from(!self.constraints.sum_value(&sum)) {
             return self.constraints.fail(NotRewritable::Checksum);
         }
         let sym = self.raw_origin(field.first_word);
         match self.constraints.packet_field(&sym) {
-            Some(at) => self.add_check(&words, 0xffff, Some(at)),
+            Some(at) => self.add_check(&sum, 0xffff, Some(at)),
             None => {
                 self.constraints.constrain_slot_bits(&sym, u64::MAX);
                 self.constraints.note_value_dependence(&sym);
-                self.add_check(&words, !(found as u16), None);
+                self.add_check(&sum, !(stored as u16), None);
             }
         }
     }

@@ -92,14 +92,14 @@ pub(super) struct SlowPathScratch {
 }
 
 impl RewriteCache {
-    /// Loads a verified pipeline, with a capacity of `room` flows.
+    /// Loads a verified pipeline, with a capacity in flows.
     ///
     /// # Errors
     /// Those of [`Interp::new`].
-    pub fn new(pipeline: Arc<Pipeline>, config: Config, room: usize) -> Result<RewriteCache, LoadError> {
+    pub fn new(pipeline: Arc<Pipeline>, config: Config, capacity: usize) -> Result<RewriteCache, LoadError> {
         let interp = Interp::new(pipeline.clone(), config.clone())?;
-        let known = Arc::new(ProgramFacts::new(&pipeline, interp.program()));
-        RewriteCache::from_engine(interp, known, config, room)
+        let facts = Arc::new(ProgramFacts::new(&pipeline, interp.program()));
+        RewriteCache::from_engine(interp, facts, config, capacity)
     }
 
     /// Runs a packet and inserts its rewrite.
@@ -113,11 +113,13 @@ impl RewriteCache {
         now: u64,
         out: &mut Outputs,
     ) -> Result<FlowInsertion, NotRewritable> {
-        let placed = self.run_and_insert(bytes, port, now, out);
-        self.count_insertion(&placed);
-        placed
+        let insertion = self.run_and_insert(bytes, port, now, out);
+        self.count_insertion(&insertion);
+        insertion
     }
 
+    /// Runs a packet, received at `now` (ns), and inserts its rewrite. Does not count the
+    /// insertion.
     pub(super) fn run_and_insert(
         &mut self,
         bytes: &[u8],
@@ -126,11 +128,13 @@ impl RewriteCache {
         out: &mut Outputs,
     ) -> Result<FlowInsertion, NotRewritable> {
         self.builder.stats.slow_path_packets += 1;
-        let made = self.build_rewrite((bytes, port, now), out)?;
-        self.builder.prepare_insertion(made, &mut self.slow_path.ready);
-        self.builder.insert_rewrite(made, &self.slow_path.ready, (bytes, now))
+        let built = self.build_rewrite((bytes, port, now), out)?;
+        self.builder.prepare_insertion(built, &mut self.slow_path.ready);
+        self.builder.insert_rewrite(built, &self.slow_path.ready, (bytes, now))
     }
 
+    /// Runs a packet (bytes, ingress port, receive time in ns) into `out` and builds the rewrite of
+    /// its result. A packet that is expected to need symbolic execution runs under it at once.
     fn build_rewrite(&mut self, packet: (&[u8], u32, u64), out: &mut Outputs) -> Result<BuiltRewrite, NotRewritable> {
         let (bytes, port, now) = packet;
         let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
@@ -139,40 +143,41 @@ impl RewriteCache {
         if builder.repeater.is_none() || builder.starts_symbolically {
             let mut executor = SymbolicExecutor::new(&builder.facts, bytes, builder.tenants.slot);
             self.backing.process_by(&mut executor, bytes, port, now, out);
-            let noted = std::mem::take(&mut executor.path_record);
-            let whole = builder.repeater.is_some() && executor.constraints.failed.is_none();
+            let path_record = std::mem::take(&mut executor.path_record);
+            let is_complete = builder.repeater.is_some() && executor.constraints.failed.is_none();
             return builder.build_symbolically(
                 &self.backing,
                 executor,
                 (received, single_result(out)?),
-                (&noted, whole),
+                (&path_record, is_complete),
             );
         }
-        let notes = &mut self.slow_path.notes;
-        notes.path_record.clear();
-        self.backing.process_by(notes, bytes, port, now, out);
-        builder.build_from_path(&self.backing, (received, now), single_result(out), &notes.path_record)
+        let recorder = &mut self.slow_path.notes;
+        recorder.path_record.clear();
+        self.backing.process_by(recorder, bytes, port, now, out);
+        builder.build_from_path(&self.backing, (received, now), single_result(out), &recorder.path_record)
     }
 }
 
 impl<R: BackingEngine> RewriteCache<R> {
+    /// Creates an empty cache, with a capacity in flows, before an engine that runs its misses.
     pub(super) fn from_engine(
         backing: R,
-        known: Arc<ProgramFacts>,
+        facts: Arc<ProgramFacts>,
         config: Config,
-        room: usize,
+        capacity: usize,
     ) -> Result<RewriteCache<R>, LoadError> {
-        let notes = PathRecorder { known: known.clone(), path_record: PathRecord::default() };
+        let recorder = PathRecorder { known: facts.clone(), path_record: PathRecord::default() };
         Ok(RewriteCache {
             backing,
-            builder: RewriteBuilder::new(known, config.clone(), room)?,
+            builder: RewriteBuilder::new(facts, config.clone(), capacity)?,
             rows_with_counts: Vec::new(),
             rows_in_flush: Vec::new(),
             layout_counts: Vec::new(),
             lookup_batch: None,
             native_threshold: COMPILE_THRESHOLD,
             slow_path: SlowPathScratch {
-                notes,
+                notes: recorder,
                 results: Outputs::new(),
                 ready: PreparedFlow::default(),
                 misses: MissBatch::default(),
@@ -239,15 +244,15 @@ impl<R: BackingEngine> RewriteCache<R> {
     }
 
     /// Counts the result of an insertion, and applies the deferred counts of a replaced flow.
-    pub(super) fn count_insertion(&mut self, placed: &Result<FlowInsertion, NotRewritable>) {
+    pub(super) fn count_insertion(&mut self, insertion: &Result<FlowInsertion, NotRewritable>) {
         let stats = &mut self.builder.stats;
-        match placed {
-            Ok(placed) => {
+        match insertion {
+            Ok(insertion) => {
                 stats.inserted += 1;
-                if let Some((_, gone)) = &placed.replaced {
+                if let Some((_, removed)) = &insertion.replaced {
                     stats.replaced += 1;
-                    let (packets, bytes, last) = gone.deferred_counts;
-                    self.add_removed_counts(gone, packets, bytes, last);
+                    let (packets, bytes, last) = removed.deferred_counts;
+                    self.add_removed_counts(removed, packets, bytes, last);
                 }
             }
             Err(why) => *stats.refused.entry(*why).or_default() += 1,
@@ -269,9 +274,9 @@ impl<R: BackingEngine> RewriteCache<R> {
         out.clear();
         if matches!(verdict, Verdict::Forward { .. }) {
             let mut head = window::EMPTY;
-            let (len, taken) = row.write_header(&view.window, bytes.len(), &mut head);
+            let (len, replaced_bytes) = row.write_header(&view.window, bytes.len(), &mut head);
             out.extend_from_slice(&head[..len]);
-            out.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+            out.extend_from_slice(bytes.get(replaced_bytes..).unwrap_or_default());
         }
         let (_, place) = row::layout_and_place(row.words);
         let now = self.backing.observe_time(now);
@@ -320,18 +325,18 @@ impl<R: BackingEngine> RewriteCache<R> {
         self.rows_in_flush.append(&mut self.rows_with_counts);
     }
 
-    /// Flushes up to `most` rows of the started flush. Returns whether more remain.
-    pub(super) fn flush_counters_bounded(&mut self, most: usize) -> bool {
-        let left = self.rows_in_flush.len().saturating_sub(most);
-        for at in (left..self.rows_in_flush.len()).rev() {
-            if let Some(ahead) = at.checked_sub(PREFETCH_AHEAD) {
-                self.builder.flows.prefetch_row(self.rows_in_flush[ahead], PREFETCH_LINES);
+    /// Flushes up to `max_rows` rows of the started flush. Returns whether more remain.
+    pub(super) fn flush_counters_bounded(&mut self, max_rows: usize) -> bool {
+        let remaining = self.rows_in_flush.len().saturating_sub(max_rows);
+        for at in (remaining..self.rows_in_flush.len()).rev() {
+            if let Some(later) = at.checked_sub(PREFETCH_AHEAD) {
+                self.builder.flows.prefetch_row(self.rows_in_flush[later], PREFETCH_LINES);
             }
             self.flush_row(self.rows_in_flush[at]);
         }
-        self.rows_in_flush.truncate(left);
+        self.rows_in_flush.truncate(remaining);
         self.flush_layout_tallies();
-        left > 0
+        remaining > 0
     }
 
     /// Returns whether rows of a started flush remain.

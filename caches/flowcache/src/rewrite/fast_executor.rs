@@ -52,6 +52,8 @@ pub(super) struct SumWords {
 }
 
 impl SumWords {
+    /// Groups the terms of a sum into masked words of eight bytes, so that one operation adds up to
+    /// four terms.
     fn new(sum: &PacketSum) -> SumWords {
         let mut terms = sum.terms.clone();
         terms.sort_unstable();
@@ -59,18 +61,18 @@ impl SumWords {
         for (at, mask) in terms {
             let [high, low] = mask.to_be_bytes();
             // 16-bit words at even offsets of a 64-bit word are added with one operation.
-            let joins = words.last_mut().and_then(|(first, bits)| {
-                let place = usize::from(at - u16::from(*first));
-                let room = bits.get_mut(place..place + 2)?;
-                (place.is_multiple_of(2) && room[0] & high == 0 && room[1] & low == 0).then_some(room)
+            let free_bytes = words.last_mut().and_then(|(first, bits)| {
+                let byte_offset = usize::from(at - u16::from(*first));
+                let target = bits.get_mut(byte_offset..byte_offset + 2)?;
+                (byte_offset.is_multiple_of(2) && target[0] & high == 0 && target[1] & low == 0).then_some(target)
             });
-            match joins {
-                Some(room) => (room[0], room[1]) = (room[0] | high, room[1] | low),
+            match free_bytes {
+                Some(target) => (target[0], target[1]) = (target[0] | high, target[1] | low),
                 None => {
                     let first = at.min(u16::from(LAST_WORD) - at % 2) as u8;
                     let mut bits = [0; 8];
-                    let place = usize::from(at - u16::from(first));
-                    (bits[place], bits[place + 1]) = (high, low);
+                    let byte_offset = usize::from(at - u16::from(first));
+                    (bits[byte_offset], bits[byte_offset + 1]) = (high, low);
                     words.push((first, bits));
                 }
             }
@@ -140,7 +142,7 @@ pub struct FastExecutor {
 
 impl FastExecutor {
     /// Creates an executor of a header rewrite (`None`: drop) and of checks.
-    pub fn new(front: Option<&SharedHeaderRewrite>, checks: &[ChecksumCheck]) -> FastExecutor {
+    pub fn new(header: Option<&SharedHeaderRewrite>, checks: &[ChecksumCheck]) -> FastExecutor {
         let word = |check: &ChecksumCheck| check.word.map(|at| at as u8);
         let check = |check: &ChecksumCheck| FastCheck {
             sum: SumWords::new(&check.sum),
@@ -148,25 +150,25 @@ impl FastExecutor {
             word: word(check),
         };
         let checks = checks.iter().map(check).collect();
-        let Some(front) = front else { return FastExecutor { checks, ..FastExecutor::default() } };
+        let Some(header) = header else { return FastExecutor { checks, ..FastExecutor::default() } };
         let sum = |(at, sum, complement): &(u16, PacketSum, bool)| {
             (*at as u8, SumWords::new(sum), if *complement { 0xffff } else { 0 })
         };
-        let len = usize::from(front.len);
+        let len = usize::from(header.len);
         let stays = || {
-            let mut keep = front.keep;
+            let mut keep = header.keep;
             keep[len..].fill(0xff);
             let pairs = keep.as_chunks::<16>().0.iter().take(len.div_ceil(16));
             pairs.map(|bytes| [0, 1].map(|at| u64::from_ne_bytes(bytes.as_chunks::<8>().0[at]))).collect()
         };
         FastExecutor {
             checks,
-            kept: kept_words(front),
-            stays: (front.len_delta == 0).then(stays),
-            lengths: front.lengths.iter().map(|at| *at as u8).collect(),
-            sums: front.sums.iter().map(sum).collect(),
+            kept: kept_words(header),
+            stays: (header.len_delta == 0).then(stays),
+            lengths: header.lengths.iter().map(|at| *at as u8).collect(),
+            sums: header.sums.iter().map(sum).collect(),
             len,
-            taken: (len as isize - isize::from(front.len_delta)).max(0) as usize,
+            taken: (len as isize - isize::from(header.len_delta)).max(0) as usize,
         }
     }
 
@@ -205,8 +207,9 @@ impl FastExecutor {
     }
 
     /// Writes the new header of a packet with this window and length to `head`. `set` are the bits
-    /// that do not come from the packet. Returns the header's length, and that of the bytes that it
-    /// replaces.
+    /// that do not come from the packet. `small` returns the row's 32-bit numbers by index; the
+    /// number beside it is the index of the first constant of a sum. Returns the header's length,
+    /// and that of the bytes that it replaces.
     #[inline]
     pub fn write_header(
         &self,
@@ -227,7 +230,8 @@ impl FastExecutor {
     }
 
     /// Rewrites the packet in place. Returns false if the header's length changes or the packet is
-    /// too short. `window` has the packet's original bytes.
+    /// too short. `window` has the packet's original bytes. `set` and `small` are those of
+    /// [`FastExecutor::write_header`].
     #[inline]
     pub fn rewrite_in_place(
         &self,
@@ -239,7 +243,7 @@ impl FastExecutor {
         let Some(stays) = &self.stays else { return false };
         let length = bytes.len();
         let Some(blocks) = bytes.as_chunks_mut::<16>().0.get_mut(..stays.len()) else { return false };
-        let (pairs, rest) = set.as_chunks::<2>();
+        let (pairs, odd_word) = set.as_chunks::<2>();
         let write = |to: &mut [u8; 16], stays: &[u64; 2], set: &[u64; 2]| {
             let words = to.as_chunks_mut::<8>().0;
             for at in 0..2 {
@@ -247,7 +251,8 @@ impl FastExecutor {
             }
         };
         blocks.iter_mut().zip(stays).zip(pairs).for_each(|((to, stays), set)| write(to, stays, set));
-        if let ([last], Some(to), Some(stays)) = (rest, blocks.last_mut(), stays.last()) {
+        // A header of an odd number of words ends with half a block.
+        if let ([last], Some(to), Some(stays)) = (odd_word, blocks.last_mut(), stays.last()) {
             write(to, stays, &[*last, 0]);
         }
         self.write_lengths_and_sums(small, (window, length), bytes);

@@ -31,30 +31,30 @@ pub struct ReceivedPacket<'p> {
 }
 
 impl RewriteTemplate {
-    /// Fills `row` with the rewrite of a packet of the path and its result. `own`: the template was
-    /// built from this packet. `reason`: number of the drop reason.
+    /// Fills `row` with the rewrite of a packet of the path and its result. `is_own`: the template
+    /// was built from this packet. `reason`: number of the drop reason.
     ///
     /// # Errors
     /// The packet does not match the template.
     pub fn fill_row<R: BackingEngine>(
         &self,
         (layout, key): (&FlowLayout, &KeyExtractor),
-        (received, resulting, own): (ReceivedPacket<'_>, ResultingPacket<'_>, bool),
+        (received, resulting, is_own): (ReceivedPacket<'_>, ResultingPacket<'_>, bool),
         (path_record, backing): (&PathRecord, &R),
         reason: u32,
         row: &mut Vec<u64>,
     ) -> Result<(), NotRewritable> {
         row.clear();
         row.resize(layout.words, 0);
-        let given = |given: ActionDataWord| {
-            let application = path_record.application(given.application as usize)?;
-            backing.action_data_word(TableId(application.table as u32), application.found, given.word as usize)
+        let action_data = |word: ActionDataWord| {
+            let application = path_record.application(word.application as usize)?;
+            backing.action_data_word(TableId(application.table as u32), application.found, word.word as usize)
         };
         let mut constraints = PathConstraints::new(received.bytes);
-        constraints.resume_path(&self.key_mask.mask, &self.bounds, given).ok_or(NotRewritable::Aborted)?;
+        constraints.resume_path(&self.key_mask.mask, &self.bounds, action_data).ok_or(NotRewritable::Aborted)?;
         let filled = RowFiller { layout, constraints: &mut constraints, row }.fill_all(
             self,
-            (received, resulting, own),
+            (received, resulting, is_own),
             (path_record, backing),
             key,
             reason,
@@ -75,18 +75,20 @@ impl RowFiller<'_> {
         row::put_small(&mut self.row[self.layout.smalls..], at, number);
     }
 
+    /// Fills all parts of the row. Returns `None` if the packet does not match the template, or if
+    /// the rewrite would not reproduce the result.
     fn fill_all<R: BackingEngine>(
         mut self,
         template: &RewriteTemplate,
-        (received, resulting, own): (ReceivedPacket<'_>, ResultingPacket<'_>, bool),
+        (received, resulting, is_own): (ReceivedPacket<'_>, ResultingPacket<'_>, bool),
         (path_record, backing): (&PathRecord, &R),
-        form: &KeyExtractor,
+        extractor: &KeyExtractor,
         reason: u32,
     ) -> Option<()> {
         match (resulting.verdict, &template.header) {
             (Verdict::Forward { port }, Some(head)) => {
                 self.put_small(0, port.0);
-                self.fill_header(head, resulting.bytes, own)?;
+                self.fill_header(head, resulting.bytes, is_own)?;
             }
             (Verdict::Drop(_), None) => self.put_small(0, reason),
             _ => return None,
@@ -99,25 +101,28 @@ impl RowFiller<'_> {
         let (first, last) = self.constraints.lengths;
         row::set_lengths(self.row, (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32));
         let mut words = [[0; BLOCK]; BLOCKS];
-        let lead = form.extract_key(
+        let first_word = extractor.extract_key(
             &window::window(&self.constraints.window),
             (received.bytes.len(), received.port),
             &mut words,
         );
-        self.row[HEADER] = lead;
-        self.row[HEADER + 1..self.layout.set].copy_from_slice(&words.as_flattened()[..form.len() - 1]);
+        self.row[HEADER] = first_word;
+        self.row[HEADER + 1..self.layout.set].copy_from_slice(&words.as_flattened()[..extractor.len() - 1]);
         self.reproduces_result(received.bytes, resulting).then_some(())
     }
 
-    fn fill_header(&mut self, head: &super::template::HeaderTemplate, resulting: &[u8], own: bool) -> Option<()> {
+    /// Fills the new header: its constant bits from the resulting packet, the differences of
+    /// lengths, and the constants of sums. `is_own`: the template was built from this packet, so
+    /// the constants of its sums are known. Otherwise they are solved from the resulting checksums.
+    fn fill_header(&mut self, head: &super::template::HeaderTemplate, resulting: &[u8], is_own: bool) -> Option<()> {
         let resulting = resulting.get(..usize::from(head.len))?;
         let mut set = form::window(resulting);
         set.iter_mut().zip(&head.keep).take(resulting.len()).for_each(|(byte, keep)| *byte &= !keep);
         // The rewrite overwrites lengths and sums.
         let written = head.lengths.iter().map(|(at, _)| *at).chain(head.sums.iter().map(|(at, ..)| *at));
         written.for_each(|at| set[usize::from(at)..usize::from(at) + 2].fill(0));
-        let room = &mut self.row[self.layout.set..self.layout.smalls];
-        room.iter_mut().zip(form::words(&set)).for_each(|(to, word)| *to = word);
+        let destination = &mut self.row[self.layout.set..self.layout.smalls];
+        destination.iter_mut().zip(form::words(&set)).for_each(|(to, word)| *to = word);
         for (at, (_, length)) in head.lengths.iter().enumerate() {
             let add = self.constraints.length_offset(*length) as i32;
             self.put_small(1 + at, add as u32);
@@ -127,7 +132,7 @@ impl RowFiller<'_> {
         for (number, ((at, words, complement), (_, terms, _))) in head.sums.iter().zip(sums).enumerate() {
             let at = usize::from(*at);
             let value = u16::from_be_bytes([*resulting.get(at)?, *resulting.get(at + 1)?]);
-            let constant = match words.open && !own {
+            let constant = match words.open && !is_own {
                 true => self.constraints.solve_constant(words, terms, if *complement { !value } else { value })?,
                 false => self.constraints.sum_constant(words),
             };
@@ -136,11 +141,12 @@ impl RowFiller<'_> {
         Some(())
     }
 
-    /// Fills keys, entries and counters from the path record.
+    /// Fills keys, entries and counters from the path record. Returns `None` if its lookups are not
+    /// those of the layout.
     fn fill_record<R: BackingEngine>(&mut self, path_record: &PathRecord, backing: &R) -> Option<()> {
         let layout = self.layout;
         let mut keys = layout.keys;
-        let same = path_record.application_count() == layout.lookups.len();
+        let has_all_lookups = path_record.application_count() == layout.lookups.len();
         for (at, (table, key)) in path_record.lookups().enumerate().take(layout.lookups.len()) {
             if layout.lookups[at] != (table as u32, key.len() as u32) {
                 return None;
@@ -167,7 +173,7 @@ impl RowFiller<'_> {
                 add += 1;
             }
         }
-        same.then_some(())
+        has_all_lookups.then_some(())
     }
 
     /// Returns whether the rewrite reproduces the result.

@@ -45,13 +45,15 @@ impl EndRelativeField {
 }
 
 impl KeyExtractor {
+    /// Creates the extractor of a key mask. Its words are the window's from the first to the last
+    /// one with a bit of the key.
     pub fn new(key_mask: &KeyMask) -> KeyExtractor {
         let mut mask = key_mask.mask;
         key_mask.end_relative_fields.iter().for_each(|at| mask[usize::from(*at)..usize::from(*at) + 2].fill(0xff));
-        let asked = |word: &u64| *word != 0;
-        let first = form::words(&mask).position(|word| asked(&word)).unwrap_or(0);
+        let is_used = |word: &u64| *word != 0;
+        let first = form::words(&mask).position(|word| is_used(&word)).unwrap_or(0);
         let count =
-            form::words(&mask).skip(first).collect::<Vec<_>>().iter().rposition(asked).map_or(0, |last| last + 1);
+            form::words(&mask).skip(first).collect::<Vec<_>>().iter().rposition(is_used).map_or(0, |last| last + 1);
         let near = key_mask.end_relative_fields.iter().map(|at| EndRelativeField::new(*at, first)).collect();
         key_mask.end_relative_fields.iter().for_each(|at| mask[usize::from(*at)..usize::from(*at) + 2].fill(0));
         let mut words = form::words(&mask).skip(first);
@@ -77,7 +79,8 @@ impl KeyExtractor {
     }
 
     /// Extracts the key of a packet, given its first bytes, length and port. Returns the first word
-    /// and stores the others in `words`. Later elements of `words` are unspecified.
+    /// and stores the others in `words`. Later elements of `words` are unspecified. The first word
+    /// has the port in its lower half and the length, or 0, in its upper half.
     #[inline]
     pub fn extract_key(
         &self,
@@ -101,8 +104,8 @@ impl KeyExtractor {
                 words[usize::from(*slot) + 1] |= distance & over;
             }
         }
-        let all = if self.length { length as u64 } else { 0 };
-        u64::from(port) | all << 32
+        let key_length = if self.length { length as u64 } else { 0 };
+        u64::from(port) | key_length << 32
     }
 
     /// Decodes a stored key.

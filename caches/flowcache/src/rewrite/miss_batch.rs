@@ -47,15 +47,15 @@ impl MissBatch {
                 }
             }
             // Native code sets a verdict for each packet, so this drop indicates a bug.
-            let fault = Verdict::Drop(EngineReason::EngineBug.into());
-            self.of.iter().for_each(|at| _ = verdicts[*at].get_or_insert(fault));
+            let bug = Verdict::Drop(EngineReason::EngineBug.into());
+            self.of.iter().for_each(|at| _ = verdicts[*at].get_or_insert(bug));
         }
         let mut learned = self.learned.iter().peekable();
-        for (number, (ran, at)) in self.batch.packets_mut().iter_mut().zip(&self.of).enumerate() {
-            std::mem::swap(ran, &mut packets[*at]);
+        for (number, (processed, at)) in self.batch.packets_mut().iter_mut().zip(&self.of).enumerate() {
+            std::mem::swap(processed, &mut packets[*at]);
             // The copy has no trace id.
             if learned.next_if_eq(&&number).is_some() {
-                packets[*at].trace_id = ran.trace_id;
+                packets[*at].trace_id = processed.trace_id;
             }
         }
     }

@@ -177,9 +177,10 @@ impl<'r> FlowRow<'r> {
     /// Returns the counters that each packet updates, without those common to all rows of the
     /// layout.
     pub fn counter_updates(&self) -> impl Iterator<Item = (DeferredCount, ByteCount)> + '_ {
+        // Numbers of each group that are used so far. Each group is in the order of the updates.
         let (mut generations, mut indices, mut adds) = (0, 0, 0);
-        self.layout.counter_updates.iter().map(move |(counted, bytes)| {
-            let mut entry = |application: usize| {
+        self.layout.counter_updates.iter().map(move |(counter_ref, bytes)| {
+            let mut entry_of = |application: usize| {
                 generations += 1;
                 let number = self.found_entry(application).unwrap_or(u32::MAX);
                 (
@@ -188,18 +189,18 @@ impl<'r> FlowRow<'r> {
                     self.load_small(self.layout.generations + generations - 1),
                 )
             };
-            let credit = match *counted {
+            let update = match *counter_ref {
                 CounterRef::Applied(table, arm, hit) => DeferredCount::Applied { table, arm, hit },
                 CounterRef::Hit(at) => {
-                    let (table, number, generation) = entry(at);
+                    let (table, number, generation) = entry_of(at);
                     DeferredCount::Hit { table, number, generation }
                 }
                 CounterRef::Direct(at) => {
-                    let (table, number, generation) = entry(at);
+                    let (table, number, generation) = entry_of(at);
                     DeferredCount::Direct { table, number, generation }
                 }
                 CounterRef::Restart(at) => {
-                    let (table, number, generation) = entry(at);
+                    let (table, number, generation) = entry_of(at);
                     DeferredCount::Restart { table, number, generation }
                 }
                 CounterRef::Counter(counter, _) => {
@@ -207,11 +208,11 @@ impl<'r> FlowRow<'r> {
                     DeferredCount::Counter { counter, index: self.words[self.layout.indices + indices - 1] }
                 }
             };
-            let own = || {
+            let own_difference = || {
                 adds += 1;
                 self.words[self.layout.adds + adds - 1]
             };
-            (credit, bytes.byte_formula(own))
+            (update, bytes.byte_formula(own_difference))
         })
     }
 
@@ -224,40 +225,41 @@ impl<'r> FlowRow<'r> {
             check.sum.constant = constant(layout.checked + at);
             check
         };
-        let fate = match (&layout.header_rewrite, self.verdict(reasons)) {
-            (Some(front), _) => {
+        let action = match (&layout.header_rewrite, self.verdict(reasons)) {
+            (Some(header_rewrite), _) => {
                 let mut set = [0; WINDOW];
                 let words = &self.words[layout.set..layout.smalls];
                 set.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_ne_bytes());
-                let lengths = front.lengths.iter().enumerate().map(|(at, to)| (*to, self.load_small(1 + at) as i32));
-                let sums = front.sums.iter().enumerate().map(|(at, (to, sum, complement))| {
+                let lengths =
+                    header_rewrite.lengths.iter().enumerate().map(|(at, to)| (*to, self.load_small(1 + at) as i32));
+                let sums = header_rewrite.sums.iter().enumerate().map(|(at, (to, sum, complement))| {
                     let mut sum = sum.clone();
                     sum.constant = constant(layout.sums + at);
                     (*to, sum, *complement)
                 });
                 let (lengths, sums) = (lengths.collect(), sums.collect());
-                let head = NewHeader {
-                    len_delta: front.len_delta,
-                    len: front.len,
-                    keep_mask: front.keep,
+                let header = NewHeader {
+                    len_delta: header_rewrite.len_delta,
+                    len: header_rewrite.len,
+                    keep_mask: header_rewrite.keep,
                     set_bytes: set,
                     lengths,
                     sums,
                 };
-                FlowAction::Forward { port: self.port_or_reason(), head: Box::new(head) }
+                FlowAction::Forward { port: self.port_or_reason(), head: Box::new(header) }
             }
             (None, Verdict::Drop(reason)) => FlowAction::Drop(reason),
-            (None, _) => unreachable!("what does not leave is dropped"),
+            (None, _) => unreachable!("a rewrite without a header drops"),
         };
         let checks = layout.checks.iter().enumerate().map(check).collect();
-        let credits = self.counter_updates().chain(layout.common_counters()).collect();
+        let counter_updates = self.counter_updates().chain(layout.common_counters()).collect();
         FlowRewrite {
             key_mask: key_mask.clone(),
             key: key.decode_key(self.key()),
             lengths: self.lengths(),
             checks,
-            action: fate,
-            counter_updates: credits,
+            action,
+            counter_updates,
         }
     }
 }

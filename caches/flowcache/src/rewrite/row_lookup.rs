@@ -104,6 +104,7 @@ const NO_KEY_MASK: u32 = u32::MAX;
 
 impl FlowTable {
     /// Finds the rewrites of up to [`LOOKUP_BATCH`] packets, and applies those with native code.
+    /// The results are in the batch's slots.
     pub fn find_rows(&self, lookup_batch: &mut LookupBatch, packets: &mut [Packet]) {
         let LookupBatch { slots, views, head } = lookup_batch;
         let count = packets.len().min(LOOKUP_BATCH);
@@ -113,30 +114,31 @@ impl FlowTable {
         }
         // Prefetch runs a few rows ahead of the comparison.
         slots.iter_mut().take(PREFETCH_AHEAD).for_each(|slot| self.prefetch_candidate(slot));
-        let mut missed = 0u32;
+        // Bit `at`: the row of packet `at` was not found yet.
+        let mut unresolved = 0u32;
         for at in 0..count {
             if let Some(slot) = slots.get_mut(at + PREFETCH_AHEAD) {
                 self.prefetch_candidate(slot);
             }
-            let answered = self.try_candidate(&mut slots[at], &mut views[at], &mut packets[at], head);
-            missed |= u32::from(!answered) << at;
+            let is_hit = self.try_candidate(&mut slots[at], &mut views[at], &mut packets[at], head);
+            unresolved |= u32::from(!is_hit) << at;
         }
         // Each round tries the next matching key mask of the remaining packets.
-        while missed != 0 {
-            let asked = missed;
-            for at in (0..count).filter(|at| asked >> at & 1 != 0) {
+        while unresolved != 0 {
+            let tried = unresolved;
+            for at in (0..count).filter(|at| tried >> at & 1 != 0) {
                 slots[at].row = NONE;
-                let next = (slots[at].key_mask as usize).saturating_add(1);
-                if self.select_key_mask(&mut slots[at], &mut views[at], &mut packets[at], next) {
+                let next_key_mask = (slots[at].key_mask as usize).saturating_add(1);
+                if self.select_key_mask(&mut slots[at], &mut views[at], &mut packets[at], next_key_mask) {
                     self.prefetch_candidate(&mut slots[at]);
                 } else {
-                    missed &= !(1 << at);
+                    unresolved &= !(1 << at);
                 }
             }
-            let asked = missed;
-            for at in (0..count).filter(|at| asked >> at & 1 != 0) {
-                let answered = self.try_candidate(&mut slots[at], &mut views[at], &mut packets[at], head);
-                missed &= !(u32::from(answered) << at);
+            let tried = unresolved;
+            for at in (0..count).filter(|at| tried >> at & 1 != 0) {
+                let is_hit = self.try_candidate(&mut slots[at], &mut views[at], &mut packets[at], head);
+                unresolved &= !(u32::from(is_hit) << at);
             }
         }
     }
@@ -226,14 +228,15 @@ impl FlowTable {
         if shared.layout_key_mask != slot.key_mask {
             return false;
         }
+        // Native code reads the bytes up to its depth without checking the length.
         let code = shared.code.get().filter(|code| code.depth() <= slot.length);
         let (Some(code), Some(head)) = (code, head.first_chunk_mut()) else {
             return self.matches_row(slot, view, packet);
         };
         slot.done = code.apply(words, packet, head);
         if slot.done.is_separate() {
-            let (len, taken) = shared.layout.executor.header_lengths();
-            if packet.replace_front(taken, &head[..len]).is_err() {
+            let (len, replaced_bytes) = shared.layout.executor.header_lengths();
+            if packet.replace_front(replaced_bytes, &head[..len]).is_err() {
                 slot.done = EncodedOutcome::dropped(TOO_LONG);
             }
         }

@@ -36,16 +36,18 @@ impl ProgramFacts {
     /// Computes the facts of a program.
     pub fn new(pipeline: &Arc<Pipeline>, program: &DecodedProgram) -> ProgramFacts {
         let slots = SlotLayout::new(program);
-        let of = |code: &BlockCode| code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
-        let effects: Vec<Vec<Effects>> = program.codes.iter().map(of).collect();
+        let block_effects = |code: &BlockCode| code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
+        let effects: Vec<Vec<Effects>> = program.codes.iter().map(block_effects).collect();
         // Slots that are no variables and that no instruction writes.
         let mut literal: Vec<bool> = (0..slots.end).map(|slot| slot >= slots.first_value).collect();
         let sites = program.codes.iter().flat_map(|code| &code.applies);
         let arms = sites.flat_map(|site| site.arms.iter().enumerate().map(move |arm| (site.table, arm)));
-        let given =
-            arms.flat_map(|(table, (place, arm))| [(arm.hit, 1), (arm.params, program.arm_words[table][place])]);
+        let arm_writes = arms
+            .flat_map(|(table, (arm_index, arm))| [(arm.hit, 1), (arm.params, program.arm_words[table][arm_index])]);
         let defs = effects.iter().flatten().flat_map(|effects| effects.defs.iter().copied());
-        for slot in slots_in_ranges(&given.chain(defs).collect::<Vec<SlotRange>>()).filter(|slot| *slot < slots.end) {
+        for slot in
+            slots_in_ranges(&arm_writes.chain(defs).collect::<Vec<SlotRange>>()).filter(|slot| *slot < slots.end)
+        {
             literal[slot as usize] = false;
         }
         let variables =
@@ -101,15 +103,16 @@ pub(super) struct SymbolicExecutor {
 }
 
 impl SymbolicExecutor {
-    /// Creates an executor. `tenant`: slot of the tenant id.
-    pub fn new(known: &Arc<ProgramFacts>, bytes: &[u8], tenant: Option<WordIndex>) -> SymbolicExecutor {
+    /// Creates an executor for a packet of these bytes. `tenant`: slot of the tenant id. Literals
+    /// are constants of the path; all other slots start as constants of the flow.
+    pub fn new(facts: &Arc<ProgramFacts>, bytes: &[u8], tenant: Option<WordIndex>) -> SymbolicExecutor {
         SymbolicExecutor {
-            syms: known
+            syms: facts
                 .literal
                 .iter()
                 .map(|literal| if *literal { SymbolicValue::Fixed } else { SymbolicValue::Const })
                 .collect(),
-            facts: known.clone(),
+            facts: facts.clone(),
             constraints: PathConstraints::new(bytes),
             fields: Vec::new(),
             path_record: PathRecord::default(),
@@ -161,19 +164,20 @@ impl SymbolicExecutor {
         (reg.first_word..reg.first_word + reg.words).for_each(|slot| self.constrain_slot_bits(slot, u64::MAX));
     }
 
-    /// Sets the variables that the architecture writes before a block.
+    /// Sets the origins of the variables that the architecture writes before a block.
     fn begin_block(&mut self, stepper: &BlockStepper<'_>, kind: ControlKind) {
         self.sums.clear();
-        let known = &stepper.program().well_known;
-        let first = self.blocks == 0;
+        let well_known = &stepper.program().well_known;
+        let is_first_block = self.blocks == 0;
         self.blocks += 1;
-        let mut place = |reg: Option<Reg>, sym: SymbolicValue| {
+        let mut set = |reg: Option<Reg>, origin: SymbolicValue| {
             if let Some(reg) = reg {
-                self.syms[reg.first_word as usize] = sym;
+                self.syms[reg.first_word as usize] = origin;
             }
         };
         let length = self.constraints.length as i64;
-        let now = |reg: Option<Reg>| reg.map_or(0, |reg: Reg| stepper.reg_words()[reg.first_word as usize] as i64);
+        let current_value =
+            |reg: Option<Reg>| reg.map_or(0, |reg: Reg| stepper.reg_words()[reg.first_word as usize] as i64);
         match self.facts.pipeline.arch {
             Arch::Pna => {
                 let block = match kind {
@@ -182,33 +186,34 @@ impl SymbolicExecutor {
                     ControlKind::MainControl => 2,
                     _ => return,
                 };
-                let input = &known.pna[block];
+                let input = &well_known.pna[block];
                 // A cache gets complete packets only, so the excess over a segment is 0 for all of them.
                 for reg in [input.input_port, input.parser_error, input.direction, input.pass, input.segment_excess] {
-                    place(reg, SymbolicValue::Const);
+                    set(reg, SymbolicValue::Const);
                 }
-                place(input.timestamp, SymbolicValue::Live(NotRewritable::Time));
+                set(input.timestamp, SymbolicValue::Live(NotRewritable::Time));
             }
             Arch::V1Model => match kind {
-                ControlKind::Parser if first => {
-                    place(known.packet_length, SymbolicValue::Length(LinearLength::of_packet(0)));
-                    place(known.ingress_global_timestamp, SymbolicValue::Live(NotRewritable::Time));
+                ControlKind::Parser if is_first_block => {
+                    set(well_known.packet_length, SymbolicValue::Length(LinearLength::of_packet(0)));
+                    set(well_known.ingress_global_timestamp, SymbolicValue::Live(NotRewritable::Time));
                 }
-                ControlKind::VerifyChecksum => place(known.parser_error, SymbolicValue::Const),
+                ControlKind::VerifyChecksum => set(well_known.parser_error, SymbolicValue::Const),
                 ControlKind::Ingress => {
-                    place(known.parser_error, SymbolicValue::Const);
-                    place(known.checksum_error, SymbolicValue::Const);
+                    set(well_known.parser_error, SymbolicValue::Const);
+                    set(well_known.checksum_error, SymbolicValue::Const);
                 }
                 ControlKind::Egress => {
-                    for reg in [known.egress_port, known.egress_spec, known.instance_type] {
-                        place(reg, SymbolicValue::Const);
+                    for reg in [well_known.egress_port, well_known.egress_spec, well_known.instance_type] {
+                        set(reg, SymbolicValue::Const);
                     }
                     let live = SymbolicValue::Live(NotRewritable::Time);
-                    place(known.enq_timestamp, live.clone());
-                    place(known.egress_global_timestamp, live);
-                    let more = now(known.packet_length) - length;
-                    place(known.packet_length, SymbolicValue::Length(LinearLength::of_packet(more)));
-                    self.constraints.bound_length(-more, i64::MAX);
+                    set(well_known.enq_timestamp, live.clone());
+                    set(well_known.egress_global_timestamp, live);
+                    // The length at egress differs from the received one by a constant of the path.
+                    let offset = current_value(well_known.packet_length) - length;
+                    set(well_known.packet_length, SymbolicValue::Length(LinearLength::of_packet(offset)));
+                    self.constraints.bound_length(-offset, i64::MAX);
                 }
                 _ => {}
             },
@@ -217,22 +222,22 @@ impl SymbolicExecutor {
 
     /// Constrains the variables that the architecture reads after a block.
     fn end_block(&mut self, stepper: &BlockStepper<'_>, kind: ControlKind) {
-        let known = stepper.program().well_known;
-        let looked: &[Option<Reg>] = match kind {
-            ControlKind::Ingress => &[known.egress_spec, known.mcast_grp],
-            ControlKind::Egress => &[known.egress_spec],
+        let well_known = stepper.program().well_known;
+        let read_regs: &[Option<Reg>] = match kind {
+            ControlKind::Ingress => &[well_known.egress_spec, well_known.mcast_grp],
+            ControlKind::Egress => &[well_known.egress_spec],
             _ => &[],
         };
-        looked.iter().flatten().for_each(|reg| self.constrain_register(*reg));
+        read_regs.iter().flatten().for_each(|reg| self.constrain_register(*reg));
         if kind == ControlKind::Ingress
-            && known.mcast_grp.is_some_and(|reg| stepper.reg_words()[reg.first_word as usize] != 0)
+            && well_known.mcast_grp.is_some_and(|reg| stepper.reg_words()[reg.first_word as usize] != 0)
         {
             self.constraints.depends_on_values = true;
             self.constraints.fail(NotRewritable::Copies);
         }
         // The drop reason.
         if matches!(kind, ControlKind::Ingress | ControlKind::Egress | ControlKind::MainControl) {
-            known.drop_reason.iter().for_each(|reg| self.constrain_register(*reg));
+            well_known.drop_reason.iter().for_each(|reg| self.constrain_register(*reg));
         }
         if kind.is_parser() {
             self.parsed = stepper.cursor();
@@ -240,6 +245,9 @@ impl SymbolicExecutor {
         }
     }
 
+    /// Executes the instruction at `pc` and tracks the origins of its results. Values that decide
+    /// become part of the key. `block`: index of the block in the program. In an operation, `a`,
+    /// `c` and `e` are operand slots, `d` is the destination slot, and `h` a header.
     fn execute_instruction(&mut self, stepper: &mut BlockStepper<'_>, block: usize, pc: InstIndex) -> StepResult {
         let code = stepper.code();
         let op = code.ops[pc as usize];
@@ -277,18 +285,18 @@ impl SymbolicExecutor {
             }
             Op::Lookahead { index } => {
                 let (reg, at) = (code.lookaheads[index as usize], stepper.cursor());
-                let there = self.require_packet_bits(at as u64 + u64::from(reg.width));
+                let is_long_enough = self.require_packet_bits(at as u64 + u64::from(reg.width));
                 let step = stepper.step(pc);
-                if there {
+                if is_long_enough {
                     self.read_packet(reg, at);
                 }
                 step
             }
             Op::InValueSet { index } => {
-                let (d, _, keys) = &code.value_sets[index as usize];
+                let (result, _, keys) = &code.value_sets[index as usize];
                 keys.iter().for_each(|key| self.constrain_register(*key));
                 let step = stepper.step(pc);
-                self.set_origin(*d, SymbolicValue::Const);
+                self.set_origin(*result, SymbolicValue::Const);
                 step
             }
             Op::PacketLength { d } => {
@@ -306,17 +314,19 @@ impl SymbolicExecutor {
         }
     }
 
-    /// Constrains the packet to have `bits` bits, or fewer, as it does now. Returns whether it has.
+    /// Constrains the packet's length so that all packets of the flow have at least `bits` bits, or
+    /// all have fewer, as this packet. Returns whether it has them.
     fn require_packet_bits(&mut self, bits: u64) -> bool {
-        let there = bits <= self.constraints.length as u64 * 8;
-        match there {
+        let has_bits = bits <= self.constraints.length as u64 * 8;
+        match has_bits {
             true => self.constraints.bound_length(bits.div_ceil(8) as i64, i64::MAX),
             false => self.constraints.bound_length(0, (bits as i64 - 1) / 8),
         }
-        there
+        has_bits
     }
 
-    /// Reads a register from the packet at bit `at`.
+    /// Sets the origin of a register's bits to the packet's bits from bit `at` on, the most
+    /// significant first.
     fn read_packet(&mut self, reg: Reg, at: usize) {
         // Bit numbers have 16 bits.
         if at + reg.width as usize >= usize::from(FIXED) {
@@ -324,32 +334,35 @@ impl SymbolicExecutor {
         }
         for word in 0..reg.words {
             let mut bits = [FIXED; 64];
-            for (bit, from) in bits.iter_mut().enumerate() {
-                let place = word * 64 + bit as u32;
-                if place < reg.width {
-                    *from = (at + (reg.width - 1 - place) as usize) as u16;
+            for (bit, origin) in bits.iter_mut().enumerate() {
+                let bit_index = word * 64 + bit as u32;
+                if bit_index < reg.width {
+                    *origin = (at + (reg.width - 1 - bit_index) as usize) as u16;
                 }
             }
             self.set_bits(reg.first_word + word, bits);
         }
     }
 
+    /// Extracts a header and sets the origins of its fields. `varbit`: number of bits of its
+    /// variable-length field. If the packet is too short, only its length is constrained.
     fn execute_extract(
         &mut self,
         stepper: &mut BlockStepper<'_>,
         pc: InstIndex,
-        h: u32,
+        header_index: u32,
         varbit: Option<u64>,
     ) -> StepResult {
         let program = stepper.program();
-        let header = &program.headers[h as usize];
-        let most = header.varbit.map_or(0, |index| u64::from(header.fields[index].reg.width));
-        let extra = varbit.unwrap_or(0).min(most);
-        let mut at = stepper.cursor();
-        let before = stepper.header_validity().to_vec();
-        self.require_packet_bits((at + header.fixed_bits as usize) as u64 + extra);
+        let header = &program.headers[header_index as usize];
+        let max_varbit_bits = header.varbit.map_or(0, |index| u64::from(header.fields[index].reg.width));
+        let varbit_bits = varbit.unwrap_or(0).min(max_varbit_bits);
+        let mut bit_offset = stepper.cursor();
+        let was_valid = stepper.header_validity().to_vec();
+        self.require_packet_bits((bit_offset + header.fixed_bits as usize) as u64 + varbit_bits);
         let step = stepper.step(pc);
-        if stepper.cursor() == at {
+        // The parser moves on only if the packet is long enough.
+        if stepper.cursor() == bit_offset {
             return step;
         }
         for field in &header.fields {
@@ -359,16 +372,16 @@ impl SymbolicExecutor {
                 self.set_constant((reg.first_word + 1, reg.words - 1));
                 reg = Reg {
                     first_word: reg.first_word + 1,
-                    words: (extra as u32).div_ceil(64),
-                    width: extra as u32,
+                    words: (varbit_bits as u32).div_ceil(64),
+                    width: varbit_bits as u32,
                     ..reg
                 };
             }
-            self.fields.push((at as u32, reg.width));
-            self.read_packet(reg, at);
-            at += reg.width as usize;
+            self.fields.push((bit_offset as u32, reg.width));
+            self.read_packet(reg, bit_offset);
+            bit_offset += reg.width as usize;
         }
-        self.clear_invalidated(stepper, &before);
+        self.clear_invalidated(stepper, &was_valid);
         if self.tenant.is_some_and(|slot| header.fields.iter().any(|field| field.reg.first_word == slot)) {
             self.record_tenant_position(stepper);
         }
@@ -384,20 +397,23 @@ impl SymbolicExecutor {
     }
 
     /// Clears the fields of headers that became invalid.
-    fn clear_invalidated(&mut self, stepper: &BlockStepper<'_>, before: &[bool]) {
-        for (h, header) in stepper.program().headers.iter().enumerate() {
-            if before[h] && !stepper.header_validity()[h] {
+    fn clear_invalidated(&mut self, stepper: &BlockStepper<'_>, was_valid: &[bool]) {
+        for (number, header) in stepper.program().headers.iter().enumerate() {
+            if was_valid[number] && !stepper.header_validity()[number] {
                 let (first, count) = header.word_range;
                 (first..first + count).for_each(|slot| self.set_origin(slot, SymbolicValue::Fixed));
             }
         }
     }
 
+    /// Executes a change of a header's validity or a copy of a header, and sets the origins of the
+    /// fields that change. The source's origins are read before the step, because the copy can
+    /// invalidate the source, if both are members of a union.
     fn execute_header(&mut self, stepper: &mut BlockStepper<'_>, pc: InstIndex, op: Op) -> StepResult {
-        let before = stepper.header_validity().to_vec();
+        let was_valid = stepper.header_validity().to_vec();
         let mut copied = None;
         if let Op::Copy { dst, src } = op
-            && before[src as usize]
+            && was_valid[src as usize]
         {
             let headers = &stepper.program().headers;
             let ((to, count), (from, _)) = (headers[dst as usize].word_range, headers[src as usize].word_range);
@@ -405,23 +421,26 @@ impl SymbolicExecutor {
             copied = Some((to, syms));
         }
         let step = stepper.step(pc);
-        self.clear_invalidated(stepper, &before);
+        self.clear_invalidated(stepper, &was_valid);
         if let Some((to, syms)) = copied {
             syms.into_iter().enumerate().for_each(|(at, sym)| self.set_origin(to + at as WordIndex, sym));
         }
         step
     }
 
+    /// Applies a table: constrains its key, records the application and the counters that it
+    /// updates, and makes the action data a constant of the flow. `index`: index of the application
+    /// site.
     fn execute_apply(&mut self, stepper: &mut BlockStepper<'_>, pc: InstIndex, index: u32) -> StepResult {
         let site = &stepper.code().applies[index as usize];
-        let known = self.facts.clone();
-        let table = &known.pipeline.tables[TableId(site.table as u32)];
+        let facts = self.facts.clone();
+        let table = &facts.pipeline.tables[TableId(site.table as u32)];
         site.keys.iter().for_each(|key| self.constrain_register(*key));
         if table.implementation.is_some() {
             self.constraints.fail(NotRewritable::Group);
         }
-        let direct = table.direct_meter.is_some() && known.pipeline.arch == Arch::V1Model;
-        if direct || table.meter_result.is_some() {
+        let has_direct_meter = table.direct_meter.is_some() && facts.pipeline.arch == Arch::V1Model;
+        if has_direct_meter || table.meter_result.is_some() {
             self.constraints.fail(NotRewritable::Meter);
         }
         let found = stepper.lookup(site);
@@ -429,21 +448,21 @@ impl SymbolicExecutor {
             self.constraints.fail(NotRewritable::AddEntry);
         }
         let application = self.path_record.application_count();
-        self.path_record.record_application(&known.wildcard_trackers[site.table], site, stepper.reg_words(), found);
+        self.path_record.record_application(&facts.wildcard_trackers[site.table], site, stepper.reg_words(), found);
         let step = stepper.apply(site, found, pc);
         let StepResult::Next(to) = step else { return step };
         self.path_record.record_branch(to);
-        let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
-        let arm = &site.arms[place];
+        let arm_index = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
+        let arm = &site.arms[arm_index];
         self.set_constant((arm.hit, 1));
-        for word in 0..stepper.program().arm_words[site.table][place] {
+        for word in 0..stepper.program().arm_words[site.table][arm_index] {
             self.set_origin(
                 arm.params + word,
                 SymbolicValue::Given(ActionDataWord { application: application as u32, word }),
             );
         }
-        let arm = (TableId(site.table as u32), place as u32, found.is_some());
-        self.counter_updates.push((CounterRef::Applied(arm.0, arm.1, arm.2), CountedBytes::LENGTH));
+        let applied = CounterRef::Applied(TableId(site.table as u32), arm_index as u32, found.is_some());
+        self.counter_updates.push((applied, CountedBytes::LENGTH));
         if found.is_some() {
             self.counter_updates.push((CounterRef::Hit(application), CountedBytes::LENGTH));
         }
@@ -453,9 +472,9 @@ impl SymbolicExecutor {
     /// Executes an instruction without a rule: constrains its operands, and makes its results
     /// constants.
     pub fn execute_opaque(&mut self, block: usize, pc: InstIndex) {
-        let known = self.facts.clone();
-        let effects = &known.effects[block][pc as usize];
-        for slot in slots_in_ranges(&effects.uses).filter(|slot| *slot < known.slots.end) {
+        let facts = self.facts.clone();
+        let effects = &facts.effects[block][pc as usize];
+        for slot in slots_in_ranges(&effects.uses).filter(|slot| *slot < facts.slots.end) {
             self.constrain_slot_bits(slot, u64::MAX);
         }
         for slot in slots_in_ranges(&effects.defs) {
@@ -463,6 +482,7 @@ impl SymbolicExecutor {
         }
     }
 
+    /// Records the successor of a decision, and returns the step.
     fn record_decision(&mut self, step: StepResult) -> StepResult {
         if let StepResult::Next(to) = step {
             self.path_record.record_branch(to);
@@ -486,6 +506,8 @@ impl BlockHook for SymbolicExecutor {
         true
     }
 
+    /// Runs a block of the packet under symbolic execution. Once no rewrite is possible, runs the
+    /// remaining instructions without tracking.
     fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
         let kind = stepper.code().kind;
         let program = stepper.program();

@@ -109,21 +109,21 @@ impl PerWorkerCaches {
         let SharedCaches { model, seats, .. } = &mut *shared;
         let mut caches: Vec<WorkerCellGuard<'_, RewriteCache<Jit>>> =
             seats.iter().map(|seat| seat.lock_for_visitor()).collect();
-        let counts = batch.updates.iter().any(sets_counters);
-        for visit in &mut caches {
+        let must_flush = batch.updates.iter().any(sets_counters);
+        for guard in &mut caches {
             // Removing the stale rewrites flushes the counts of a modified entry. Counts of a
             // deleted entry are not needed.
-            if counts {
-                visit.inside.flush_counters();
+            if must_flush {
+                guard.inside.flush_counters();
             }
             // A worker that waits for its cell must not block the writer.
-            visit.inside.engine_mut().park();
+            guard.inside.engine_mut().park();
         }
-        let mut noted: Vec<(StateChange, Option<u32>)> = Vec::new();
-        model.engine_mut().write_noting(batch, |change, number| noted.push((change.clone(), number)))?;
-        for visit in &mut caches {
-            let cache = &mut *visit.inside;
-            let stale = cache.stale_places(&noted);
+        let mut changes: Vec<(StateChange, Option<u32>)> = Vec::new();
+        model.engine_mut().write_noting(batch, |change, number| changes.push((change.clone(), number)))?;
+        for guard in &mut caches {
+            let cache = &mut *guard.inside;
+            let stale = cache.stale_places(&changes);
             cache.builder.stats.stale += stale.len() as u64;
             cache.discard_places(&stale.into_iter().collect::<Vec<u32>>());
         }
