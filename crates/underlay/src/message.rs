@@ -251,7 +251,7 @@ fn parse_neighbour(body: &[u8]) -> Option<Neighbour> {
     Some(Neighbour { interface, address, mac, is_static: state & (NUD_PERMANENT | NUD_NOARP) != 0 })
 }
 
-/// Parses a next hop object. Returns its id and content.
+/// Parses a next hop object. Returns its id and content; `None` if the message is malformed.
 fn parse_next_hop(body: &[u8]) -> Option<(u32, NextHopObject)> {
     const NHA_ID: u16 = 1;
     const NHA_GROUP: u16 = 2;
@@ -275,7 +275,8 @@ fn parse_next_hop(body: &[u8]) -> Option<(u32, NextHopObject)> {
     Some((id, NextHopObject::Single(RouteHop { interface, gateway, weight: 1 })))
 }
 
-/// Parses a route of IPv4 or IPv6.
+/// Parses a route of IPv4 or IPv6. Returns `None` for a malformed message and for a clone, which
+/// the kernel made for one destination.
 fn parse_route(body: &[u8]) -> Option<Route> {
     const RTM_F_CLONED: u32 = 0x200;
     const RTA_DST: u16 = 1;
@@ -292,7 +293,7 @@ fn parse_route(body: &[u8]) -> Option<Route> {
     if read_u32(body, 8)? & RTM_F_CLONED != 0 {
         return None;
     }
-    let number = |kind| find_attribute(attributes, kind).and_then(|bytes| read_u32(bytes, 0));
+    let number_of = |kind| find_attribute(attributes, kind).and_then(|bytes| read_u32(bytes, 0));
     let destination = match find_attribute(attributes, RTA_DST) {
         Some(bytes) => read_address(family, bytes)?,
         None if family == AF_INET => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -300,21 +301,21 @@ fn parse_route(body: &[u8]) -> Option<Route> {
         None => return None,
     };
     let action = match route_type {
-        RTN_UNICAST => match (number(RTA_NH_ID), find_attribute(attributes, RTA_MULTIPATH)) {
+        RTN_UNICAST => match (number_of(RTA_NH_ID), find_attribute(attributes, RTA_MULTIPATH)) {
             (Some(id), _) => RouteAction::Object(id),
             (None, Some(paths)) => RouteAction::Forward(parse_multipath(family, paths)),
             (None, None) => {
                 let gateway = parse_gateway(family, attributes);
-                RouteAction::Forward(vec![RouteHop { interface: number(RTA_OIF)?, gateway, weight: 1 }])
+                RouteAction::Forward(vec![RouteHop { interface: number_of(RTA_OIF)?, gateway, weight: 1 }])
             }
         },
         RTN_BLACKHOLE..=RTN_PROHIBIT => RouteAction::Drop,
         _ => RouteAction::Other,
     };
     Some(Route {
-        table: number(RTA_TABLE).unwrap_or(u32::from(table)),
+        table: number_of(RTA_TABLE).unwrap_or(u32::from(table)),
         destination: IpNet::new(destination, prefix_len).ok()?,
-        metric: number(RTA_PRIORITY).unwrap_or(0),
+        metric: number_of(RTA_PRIORITY).unwrap_or(0),
         action,
     })
 }
