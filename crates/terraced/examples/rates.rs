@@ -44,12 +44,12 @@ fn certificates(folder: &Path) -> anyhow::Result<ClientTls> {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let root = authority.self_signed(&authority_key)?.pem();
     let issuer = Issuer::new(authority, authority_key);
-    let of = |name: &str| -> anyhow::Result<(String, String)> {
+    let certificate_for = |name: &str| -> anyhow::Result<(String, String)> {
         let key = KeyPair::generate()?;
         let certificate = CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &issuer)?.pem();
         Ok((certificate, key.serialize_pem()))
     };
-    let ((certificate, key), identity) = (of("node.test")?, of("client.test")?);
+    let ((certificate, key), identity) = (certificate_for("node.test")?, certificate_for("client.test")?);
     for (name, text) in [("node.pem", &certificate), ("node.key", &key), ("root.pem", &root)] {
         std::fs::write(folder.join(name), text)?;
     }
@@ -57,11 +57,13 @@ fn certificates(folder: &Path) -> anyhow::Result<ClientTls> {
 }
 
 impl Daemon {
-    fn start(folder: &Path, name: &str, more: &str, processors: &str) -> anyhow::Result<Daemon> {
+    /// Starts `terraced` on these processors, with `settings` in its configuration. Returns when it
+    /// serves. `name`: name of its files in `folder`.
+    fn start(folder: &Path, name: &str, settings: &str, processors: &str) -> anyhow::Result<Daemon> {
         let (store, control) = (folder.join(format!("{name}.redb")), folder.join(format!("{name}.sock")));
         let path = |file: &str| folder.join(file).display().to_string();
         let text = format!(
-            "store = {store:?}\n{more}\n[control]\nsocket = {control:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n\
+            "store = {store:?}\n{settings}\n[control]\nsocket = {control:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n\
              require_tls_on_loopback = true\ncertificate = {:?}\nkey = {:?}\nclient_authority = {:?}\n",
             path("node.pem"),
             path("node.key"),
@@ -80,8 +82,8 @@ impl Daemon {
         let mut lines = BufReader::new(stderr).lines();
         let mut address = None;
         for line in lines.by_ref().map_while(Result::ok) {
-            if let Some((_, rest)) = line.split_once("listen=") {
-                address = Some(rest.trim_matches('"').to_owned());
+            if let Some((_, listen_address)) = line.split_once("listen=") {
+                address = Some(listen_address.trim_matches('"').to_owned());
                 break;
             }
             eprintln!("terraced: {line}");

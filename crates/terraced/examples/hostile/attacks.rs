@@ -65,26 +65,28 @@ pub async fn attack(name: &str, target: Target, until: Instant) -> u64 {
         "large messages" | "oversized messages" | "empty updates" => 4,
         _ => 16,
     };
-    let mut all = JoinSet::new();
+    let mut running = JoinSet::new();
     for _ in 0..tasks {
         let (name, target) = (name.to_owned(), target.clone());
-        all.spawn(async move {
-            let mut times = 0;
+        running.spawn(async move {
+            let mut repetitions = 0;
             while Instant::now() < until {
-                times += once(&name, &target, until).await;
+                repetitions += once(&name, &target, until).await;
                 // A client that is rejected at once retries, but other tasks must run as well.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            times
+            repetitions
         });
     }
-    let mut times = 0;
-    while let Some(done) = all.join_next().await {
-        times += done.unwrap_or(0);
+    let mut repetitions = 0;
+    while let Some(outcome) = running.join_next().await {
+        repetitions += outcome.unwrap_or(0);
     }
-    times
+    repetitions
 }
 
+/// Runs an attack once, until `until` at most. Returns the number of repetitions that it counts
+/// itself; 1 if it was in progress at the end.
 async fn once(name: &str, target: &Target, until: Instant) -> u64 {
     let attempt = async {
         match name {
@@ -101,9 +103,9 @@ async fn once(name: &str, target: &Target, until: Instant) -> u64 {
             _ => bad_token(target, until).await,
         }
     };
-    let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
-    match tokio::time::timeout(left, attempt).await {
-        Ok(times) => times.unwrap_or(0),
+    let remaining = until.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
+    match tokio::time::timeout(remaining, attempt).await {
+        Ok(repetitions) => repetitions.unwrap_or(0),
         // In progress when the time was over.
         Err(_) => 1,
     }

@@ -45,13 +45,14 @@ fn spread(samples: &[f64]) -> (f64, f64, f64) {
     (at(sorted.len() / 2), at(0), at(sorted.len().saturating_sub(1)))
 }
 
+/// Starts all systems, measures them in each round, and prints their results and ratios.
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let rounds: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(5);
     let seconds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3);
-    let before = arguments.next().map(PathBuf::from);
+    let previous_build = arguments.next().map(PathBuf::from);
     let terraced = std::env::current_exe()?.with_file_name("../terraced");
-    let binary = |system: System| if system == System::RawBefore { before.as_ref() } else { Some(&terraced) };
+    let binary = |system: System| if system == System::RawBefore { previous_build.as_ref() } else { Some(&terraced) };
     let systems = System::ALL.into_iter().filter_map(|system| Some(World::new(system, binary(system)?)));
     let worlds = systems.collect::<anyhow::Result<Vec<World>>>()?;
     let mut samples: Vec<Samples> = worlds.iter().map(|_| Samples::default()).collect();
@@ -102,7 +103,7 @@ fn main() -> anyhow::Result<()> {
     println!("TCP, tc to Linux, by round: {}", ratio(|of| &of.gigabits, System::Tc, System::Linux));
     println!("TCP, raw to Linux, by round: {}", ratio(|of| &of.gigabits, System::Raw, System::Linux));
     println!("small packets, tc to XDP, by round: {}", ratio(|of| &of.small, System::Tc, System::Xdp));
-    if before.is_some() {
+    if previous_build.is_some() {
         println!("TCP, raw to before, by round: {}", ratio(|of| &of.gigabits, System::Raw, System::RawBefore));
         println!("small packets, raw to before, by round: {}", ratio(|of| &of.small, System::Raw, System::RawBefore));
     }
