@@ -38,8 +38,8 @@ impl SlowPathBudget {
 /// Packets of a tenant in a window: requested and admitted.
 #[derive(Clone, Copy, Debug, Default)]
 struct TenantUsage {
-    asked: u64,
-    got: u64,
+    requested: u64,
+    admitted: u64,
 }
 
 /// Admission of packets to the slow path, by tenant.
@@ -123,13 +123,13 @@ impl SlowPathAdmission {
         let (share, kept_back) =
             (released(self.share), self.unreserved_of_window - released(self.unreserved_of_window));
         let usage = self.usage.entry(if is_distinguished { tenant } else { OTHERS }).or_default();
-        usage.asked += 1;
+        usage.requested += 1;
         // Tenants that were inactive in the previous window add their shares to the planned total,
         // which may at most double.
         let is_below_limit = self.admitted < self.packets.saturating_mul(2);
-        let is_within_share = usage.got < share;
+        let is_within_share = usage.admitted < share;
         let admitted = is_below_limit && (is_within_share || self.unreserved > kept_back);
-        usage.got += u64::from(admitted);
+        usage.admitted += u64::from(admitted);
         if admitted {
             self.admitted += 1;
             self.unreserved -= u64::from(!is_within_share);
@@ -159,7 +159,7 @@ impl SlowPathAdmission {
             self.usage.clear();
         }
         self.share = (packets / (self.usage.len() as u64).max(1)).max(1);
-        let reserved: u64 = self.usage.values().map(|usage| usage.asked.min(self.share)).sum();
+        let reserved: u64 = self.usage.values().map(|usage| usage.requested.min(self.share)).sum();
         // Without active tenants the first tenant's share is the whole budget.
         self.unreserved = if self.usage.is_empty() { 0 } else { packets.saturating_sub(reserved) };
         self.unreserved_of_window = self.unreserved;

@@ -30,7 +30,7 @@ pub struct DependencySlicer<'r> {
     code: &'r BlockCode,
     record: &'r ExecutionRecord,
     /// First step of the segment. Earlier definitions are state at its start.
-    from: usize,
+    first_step: usize,
     /// Bits of each definition that are in the slice.
     visited_bits: Vec<u64>,
     /// The slice: bits of the state at the start.
@@ -61,13 +61,13 @@ fn highest_bit(mask: u64) -> u64 {
 }
 
 impl<'r> DependencySlicer<'r> {
-    /// Creates a slicer for the segment that starts at step `from`. With `whole_fields`, the slice
+    /// Creates a slicer for the segment that starts at step `first_step`. With `whole_fields`, the slice
     /// contains all bits that were read and is the same for all packets of a path.
     pub fn new(
         facts: &'r RecorderFacts,
         code: &'r BlockCode,
         record: &'r ExecutionRecord,
-        from: usize,
+        first_step: usize,
         whole_fields: bool,
     ) -> DependencySlicer<'r> {
         let visited_bits = vec![0; record.defs.len()];
@@ -75,7 +75,7 @@ impl<'r> DependencySlicer<'r> {
             facts,
             code,
             record,
-            from,
+            first_step,
             visited_bits,
             mask: SlotMask::new(),
             worklist: Vec::new(),
@@ -100,7 +100,7 @@ impl<'r> DependencySlicer<'r> {
             return;
         }
         let mask = if self.whole_fields { u64::MAX } else { mask };
-        if operand.def == NO_DEFINITION || (self.record.defs[operand.def as usize].step as usize) < self.from {
+        if operand.def == NO_DEFINITION || (self.record.defs[operand.def as usize].step as usize) < self.first_step {
             self.mask.entry(operand.slot).or_insert(SlotBits { mask: 0, value: operand.value }).mask |= mask;
             return;
         }
@@ -262,7 +262,7 @@ impl<'r> DependencySlicer<'r> {
             return u64::MAX;
         }
         match operand.def {
-            def if def != NO_DEFINITION && self.record.defs[def as usize].step as usize >= self.from => {
+            def if def != NO_DEFINITION && self.record.defs[def as usize].step as usize >= self.first_step => {
                 self.visited_bits[def as usize]
             }
             _ => self.mask.get(&operand.slot).map_or(0, |bits| bits.mask),

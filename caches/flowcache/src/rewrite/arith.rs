@@ -20,7 +20,7 @@ enum ComparisonOp {
 }
 
 fn is_const(sym: &SymbolicValue) -> bool {
-    matches!(sym, SymbolicValue::Const | SymbolicValue::Fixed | SymbolicValue::Given(_))
+    matches!(sym, SymbolicValue::Const | SymbolicValue::Fixed | SymbolicValue::ActionData(_))
 }
 
 /// Returns whether the number has the form 2^n - 1.
@@ -262,7 +262,7 @@ impl SymbolicExecutor {
         };
         let Some((length, added)) = length else { return self.constrain_both(&a, &b) };
         self.constraints.note_value_dependence(added);
-        self.length_value(length.of, value, mask)
+        self.length_value(length.field, value, mask)
     }
 
     /// Returns a value that is linear in the packet's length, and is `value` for this packet.
@@ -294,7 +294,7 @@ impl SymbolicExecutor {
             (SymbolicValue::Fixed, SymbolicValue::Fixed) => return SymbolicValue::Fixed,
             (SymbolicValue::Length(length), mask) if is_const(mask) && is_low_mask(b.1) && a.1 & b.1 == a.1 => {
                 self.constraints.note_value_dependence(mask);
-                return self.length_value(length.of, a.1, b.1);
+                return self.length_value(length.field, a.1, b.1);
             }
             (SymbolicValue::Sum(..), mask) if is_const(mask) && b.1 & 0xffff == 0xffff => {
                 self.constraints.note_value_dependence(mask);
@@ -441,7 +441,7 @@ impl SymbolicExecutor {
         let number = constant.1.min(MAX_ACTION_DATA as u64) as i64;
         // The bound refers to action data by its place, so that it holds for other entries too.
         let action_data = match constant.0 {
-            SymbolicValue::Given(word) if number < MAX_ACTION_DATA => Some((word, number)),
+            SymbolicValue::ActionData(word) if number < MAX_ACTION_DATA => Some((word, number)),
             _ => {
                 self.constraints.note_value_dependence(&constant.0);
                 None
@@ -465,7 +465,7 @@ impl SymbolicExecutor {
                 if yes.contains(&packet_length) { yes } else { no }
             }
         };
-        self.constraints.bound_length_by(length.of, action_data, *range.start(), *range.end());
+        self.constraints.bound_length_by(length.field, action_data, *range.start(), *range.end());
     }
 
     /// Compares a sum for equality. An equal sum becomes a check; an unequal one prevents a
@@ -493,7 +493,7 @@ impl SymbolicExecutor {
 
     /// Adds a check: the sum must equal `expected`, or `expected` xor a word of the packet.
     pub fn add_check(&mut self, words: &SymbolicSum, expected: u16, word: Option<u16>) {
-        self.constraints.depends_on_values |= words.open;
+        self.constraints.depends_on_values |= words.varies;
         let check = ChecksumCheck { sum: Default::default(), expected, word };
         self.checks.push((words.clone(), check));
     }

@@ -114,7 +114,7 @@ impl SymbolicExecutor {
             Some(length) => CountedBytes::Length(length),
             None => {
                 self.constrain_value(reg.first_word);
-                CountedBytes::These(value)
+                CountedBytes::Constant(value)
             }
         }
     }
@@ -198,7 +198,7 @@ impl SymbolicExecutor {
                 arg_regs(call, 0).iter().for_each(|reg| self.constrain_register(*reg));
                 let subtracted = self.checksum_terms(stepper, arg_regs(call, 0));
                 sum.constant += u64::from(!self.constraints.sum_value(&subtracted));
-                sum.open = true;
+                sum.varies = true;
             }
             InternetChecksumGet => result = SymbolicValue::Sum(Box::new(sum.clone()), true),
             InternetChecksumGetState => result = SymbolicValue::Sum(Box::new(sum.clone()), false),
@@ -206,7 +206,7 @@ impl SymbolicExecutor {
                 self.constrain_args(call);
                 sum = SymbolicSum {
                     constant: scalar_arg(stepper, call, 0) & 0xffff,
-                    open: true,
+                    varies: true,
                     ..SymbolicSum::default()
                 };
             }

@@ -78,9 +78,9 @@ pub struct RewriteCache<R = Interp> {
 
 /// Scratch memory of the slow path.
 pub(super) struct SlowPathScratch {
-    pub notes: PathRecorder,
+    pub recorder: PathRecorder,
     pub results: Outputs,
-    pub ready: PreparedFlow,
+    pub prepared: PreparedFlow,
     pub misses: MissBatch,
     pub verdicts: Vec<Option<Verdict>>,
     /// Misses of the batch: index, and hash that identifies the flow.
@@ -129,8 +129,8 @@ impl RewriteCache {
     ) -> Result<FlowInsertion, NotRewritable> {
         self.builder.stats.slow_path_packets += 1;
         let built = self.build_rewrite((bytes, port, now), out)?;
-        self.builder.prepare_insertion(built, &mut self.slow_path.ready);
-        self.builder.insert_rewrite(built, &self.slow_path.ready, (bytes, now))
+        self.builder.prepare_insertion(built, &mut self.slow_path.prepared);
+        self.builder.insert_rewrite(built, &self.slow_path.prepared, (bytes, now))
     }
 
     /// Runs a packet (bytes, ingress port, receive time in ns) into `out` and builds the rewrite of
@@ -152,7 +152,7 @@ impl RewriteCache {
                 (&path_record, is_complete),
             );
         }
-        let recorder = &mut self.slow_path.notes;
+        let recorder = &mut self.slow_path.recorder;
         recorder.path_record.clear();
         self.backing.process_by(recorder, bytes, port, now, out);
         builder.build_from_path(&self.backing, (received, now), single_result(out), &recorder.path_record)
@@ -167,7 +167,7 @@ impl<R: BackingEngine> RewriteCache<R> {
         config: Config,
         capacity: usize,
     ) -> Result<RewriteCache<R>, LoadError> {
-        let recorder = PathRecorder { known: facts.clone(), path_record: PathRecord::default() };
+        let recorder = PathRecorder { facts: facts.clone(), path_record: PathRecord::default() };
         Ok(RewriteCache {
             backing,
             builder: RewriteBuilder::new(facts, config.clone(), capacity)?,
@@ -177,9 +177,9 @@ impl<R: BackingEngine> RewriteCache<R> {
             lookup_batch: None,
             native_threshold: COMPILE_THRESHOLD,
             slow_path: SlowPathScratch {
-                notes: recorder,
+                recorder,
                 results: Outputs::new(),
-                ready: PreparedFlow::default(),
+                prepared: PreparedFlow::default(),
                 misses: MissBatch::default(),
                 verdicts: Vec::new(),
                 missing: Vec::new(),

@@ -132,12 +132,12 @@ pub struct FastExecutor {
     kept: Vec<KeptWord>,
     /// If the length of the header is unchanged: mask of the kept bits of its words, including the
     /// bits after its end.
-    stays: Option<Vec<[u64; 2]>>,
+    kept_in_place: Option<Vec<[u64; 2]>>,
     /// Offsets of length fields.
     lengths: Vec<u8>,
     sums: Vec<(u8, SumWords, u16)>,
     len: usize,
-    taken: usize,
+    replaced_bytes: usize,
 }
 
 impl FastExecutor {
@@ -155,7 +155,7 @@ impl FastExecutor {
             (*at as u8, SumWords::new(sum), if *complement { 0xffff } else { 0 })
         };
         let len = usize::from(header.len);
-        let stays = || {
+        let kept_in_place = || {
             let mut keep = header.keep;
             keep[len..].fill(0xff);
             let pairs = keep.as_chunks::<16>().0.iter().take(len.div_ceil(16));
@@ -164,11 +164,11 @@ impl FastExecutor {
         FastExecutor {
             checks,
             kept: kept_words(header),
-            stays: (header.len_delta == 0).then(stays),
+            kept_in_place: (header.len_delta == 0).then(kept_in_place),
             lengths: header.lengths.iter().map(|at| *at as u8).collect(),
             sums: header.sums.iter().map(sum).collect(),
             len,
-            taken: (len as isize - isize::from(header.len_delta)).max(0) as usize,
+            replaced_bytes: (len as isize - isize::from(header.len_delta)).max(0) as usize,
         }
     }
 
@@ -181,8 +181,8 @@ impl FastExecutor {
             keep: kept.keep,
         };
         let words = self.len.div_ceil(8);
-        let place = match &self.stays {
-            Some(stays) => rewrite::RewriteTarget::InPlace(stays.as_flattened()[..words].to_vec()),
+        let place = match &self.kept_in_place {
+            Some(masks) => rewrite::RewriteTarget::InPlace(masks.as_flattened()[..words].to_vec()),
             None => rewrite::RewriteTarget::Separate(self.kept.iter().map(moved).collect()),
         };
         let sums =
@@ -194,7 +194,7 @@ impl FastExecutor {
     /// Returns the length of the new header, and of the bytes that it replaces.
     #[inline]
     pub fn header_lengths(&self) -> (usize, usize) {
-        (self.len, self.taken)
+        (self.len, self.replaced_bytes)
     }
 
     /// Returns whether all checksums hold. `constant` returns the constant of each.
@@ -226,7 +226,7 @@ impl FastExecutor {
             *to = (u64::from_ne_bytes(*to) | kept).to_ne_bytes();
         }
         self.write_lengths_and_sums(small, (window, length), head);
-        (self.len, self.taken)
+        (self.len, self.replaced_bytes)
     }
 
     /// Rewrites the packet in place. Returns false if the header's length changes or the packet is
@@ -240,20 +240,20 @@ impl FastExecutor {
         window: &PacketWindow,
         bytes: &mut [u8],
     ) -> bool {
-        let Some(stays) = &self.stays else { return false };
+        let Some(masks) = &self.kept_in_place else { return false };
         let length = bytes.len();
-        let Some(blocks) = bytes.as_chunks_mut::<16>().0.get_mut(..stays.len()) else { return false };
+        let Some(blocks) = bytes.as_chunks_mut::<16>().0.get_mut(..masks.len()) else { return false };
         let (pairs, odd_word) = set.as_chunks::<2>();
-        let write = |to: &mut [u8; 16], stays: &[u64; 2], set: &[u64; 2]| {
+        let write = |to: &mut [u8; 16], kept: &[u64; 2], set: &[u64; 2]| {
             let words = to.as_chunks_mut::<8>().0;
             for at in 0..2 {
-                words[at] = (u64::from_ne_bytes(words[at]) & stays[at] | set[at]).to_ne_bytes();
+                words[at] = (u64::from_ne_bytes(words[at]) & kept[at] | set[at]).to_ne_bytes();
             }
         };
-        blocks.iter_mut().zip(stays).zip(pairs).for_each(|((to, stays), set)| write(to, stays, set));
+        blocks.iter_mut().zip(masks).zip(pairs).for_each(|((to, kept), set)| write(to, kept, set));
         // A header of an odd number of words ends with half a block.
-        if let ([last], Some(to), Some(stays)) = (odd_word, blocks.last_mut(), stays.last()) {
-            write(to, stays, &[*last, 0]);
+        if let ([last], Some(to), Some(kept)) = (odd_word, blocks.last_mut(), masks.last()) {
+            write(to, kept, &[*last, 0]);
         }
         self.write_lengths_and_sums(small, (window, length), bytes);
         true

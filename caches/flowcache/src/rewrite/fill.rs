@@ -71,8 +71,8 @@ struct RowFiller<'f> {
 }
 
 impl RowFiller<'_> {
-    fn put_small(&mut self, at: usize, number: u32) {
-        row::put_small(&mut self.row[self.layout.smalls..], at, number);
+    fn put_small_number(&mut self, at: usize, number: u32) {
+        row::put_small_number(&mut self.row[self.layout.small_numbers..], at, number);
     }
 
     /// Fills all parts of the row. Returns `None` if the packet does not match the template, or if
@@ -87,15 +87,15 @@ impl RowFiller<'_> {
     ) -> Option<()> {
         match (resulting.verdict, &template.header) {
             (Verdict::Forward { port }, Some(head)) => {
-                self.put_small(0, port.0);
+                self.put_small_number(0, port.0);
                 self.fill_header(head, resulting.bytes, is_own)?;
             }
-            (Verdict::Drop(_), None) => self.put_small(0, reason),
+            (Verdict::Drop(_), None) => self.put_small_number(0, reason),
             _ => return None,
         }
         for (at, (words, _)) in template.checks.iter().enumerate() {
             let constant = row::folded_constant(self.constraints.sum_constant(words));
-            self.put_small(self.layout.checked + at, constant);
+            self.put_small_number(self.layout.check_constants + at, constant);
         }
         self.fill_record(path_record, backing)?;
         let (first, last) = self.constraints.lengths;
@@ -107,7 +107,7 @@ impl RowFiller<'_> {
             &mut words,
         );
         self.row[HEADER] = first_word;
-        self.row[HEADER + 1..self.layout.set].copy_from_slice(&words.as_flattened()[..extractor.len() - 1]);
+        self.row[HEADER + 1..self.layout.set_bits].copy_from_slice(&words.as_flattened()[..extractor.len() - 1]);
         self.reproduces_result(received.bytes, resulting).then_some(())
     }
 
@@ -121,22 +121,22 @@ impl RowFiller<'_> {
         // The rewrite overwrites lengths and sums.
         let written = head.lengths.iter().map(|(at, _)| *at).chain(head.sums.iter().map(|(at, ..)| *at));
         written.for_each(|at| set[usize::from(at)..usize::from(at) + 2].fill(0));
-        let destination = &mut self.row[self.layout.set..self.layout.smalls];
+        let destination = &mut self.row[self.layout.set_bits..self.layout.small_numbers];
         destination.iter_mut().zip(form::words(&set)).for_each(|(to, word)| *to = word);
         for (at, (_, length)) in head.lengths.iter().enumerate() {
             let add = self.constraints.length_offset(*length) as i32;
-            self.put_small(1 + at, add as u32);
+            self.put_small_number(1 + at, add as u32);
         }
         let layout = self.layout;
         let sums = &layout.header_rewrite.as_ref()?.sums;
         for (number, ((at, words, complement), (_, terms, _))) in head.sums.iter().zip(sums).enumerate() {
             let at = usize::from(*at);
             let value = u16::from_be_bytes([*resulting.get(at)?, *resulting.get(at + 1)?]);
-            let constant = match words.open && !is_own {
+            let constant = match words.varies && !is_own {
                 true => self.constraints.solve_constant(words, terms, if *complement { !value } else { value })?,
                 false => self.constraints.sum_constant(words),
             };
-            self.put_small(layout.sums + number, row::folded_constant(constant));
+            self.put_small_number(layout.sum_constants + number, row::folded_constant(constant));
         }
         Some(())
     }
@@ -145,7 +145,7 @@ impl RowFiller<'_> {
     /// those of the layout.
     fn fill_record<R: BackingEngine>(&mut self, path_record: &PathRecord, backing: &R) -> Option<()> {
         let layout = self.layout;
-        let mut keys = layout.keys;
+        let mut keys = layout.lookup_keys;
         let has_all_lookups = path_record.application_count() == layout.lookups.len();
         for (at, (table, key)) in path_record.lookups().enumerate().take(layout.lookups.len()) {
             if layout.lookups[at] != (table as u32, key.len() as u32) {
@@ -154,14 +154,18 @@ impl RowFiller<'_> {
             self.row[keys..keys + key.len()].copy_from_slice(key);
             keys += key.len();
             if let Some(number) = path_record.application(at)?.found {
-                self.put_small(layout.found + at, number.checked_add(1)?);
+                self.put_small_number(layout.entries + at, number.checked_add(1)?);
             }
         }
-        let (mut generation, mut index, mut add) = (layout.generations, layout.indices, layout.adds);
+        let (mut generation, mut index, mut add) =
+            (layout.generations, layout.counter_indices, layout.byte_differences);
         for (counted, bytes) in &layout.counter_updates {
             if let Some(at) = counted.application() {
                 let application = path_record.application(at)?;
-                self.put_small(generation, backing.generation(TableId(application.table as u32), application.found?));
+                self.put_small_number(
+                    generation,
+                    backing.generation(TableId(application.table as u32), application.found?),
+                );
                 generation += 1;
             }
             if let CounterRef::Counter(_, count) = counted {

@@ -362,7 +362,7 @@ impl FlowTable {
     ) {
         std::mem::swap(row, &mut prepared.words);
         let layout = &self.layouts[layout as usize].layout;
-        prepared.hash = self.hash_stored_key(layout.key_mask, &prepared.words[HEADER..layout.set]);
+        prepared.hash = self.hash_stored_key(layout.key_mask, &prepared.words[HEADER..layout.set_bits]);
         self.by_key.prefetch(prepared.hash);
         let flow_row = FlowRow { layout, words: &prepared.words };
         self.invalidation.collect_lists(&facts.wildcard_trackers, flow_row.lookups(), &mut prepared.lists);

@@ -39,18 +39,18 @@ pub struct FlowLayout {
     /// Table and number of key words of each lookup.
     pub lookups: Vec<(u32, u32)>,
     /// Offset of the first word after the key, and after the set bits.
-    pub set: usize,
-    pub smalls: usize,
+    pub set_bits: usize,
+    pub small_numbers: usize,
     /// Index of the first 32-bit number of each group: constants of sums, constants of checks,
     /// entries, generations.
-    pub sums: usize,
-    pub checked: usize,
-    pub found: usize,
+    pub sum_constants: usize,
+    pub check_constants: usize,
+    pub entries: usize,
     pub generations: usize,
     /// Offset of the first 64-bit number of each group: counter indices, byte differences, keys.
-    pub indices: usize,
-    pub adds: usize,
-    pub keys: usize,
+    pub counter_indices: usize,
+    pub byte_differences: usize,
+    pub lookup_keys: usize,
     /// Number of words of a row.
     pub words: usize,
     /// Executor for packets that hit.
@@ -111,23 +111,25 @@ impl FlowLayout {
             counter_updates.iter().filter(|(counter_ref, _)| matches!(counter_ref, CounterRef::Counter(..))).count();
         let per_flow_bytes = counter_updates.iter().filter(|(_, bytes)| bytes.is_per_flow()).count();
         let key_words: usize = lookups.iter().map(|(_, words)| *words as usize).sum();
-        let set = HEADER + key.len();
-        let smalls = set + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.len.div_ceil(8) as usize);
+        let set_bits = HEADER + key.len();
+        let small_numbers =
+            set_bits + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.len.div_ceil(8) as usize);
         // Indices of 32-bit numbers. Number 0 is the output port or the drop reason.
-        let sums = 1 + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.lengths.len());
-        let checked = sums + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.sums.len());
-        let found = checked + checks.len();
-        let generations = found + lookups.len();
+        let sum_constants = 1 + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.lengths.len());
+        let check_constants =
+            sum_constants + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.sums.len());
+        let entries = check_constants + checks.len();
+        let generations = entries + lookups.len();
         // Offsets of 64-bit numbers.
-        let indices = smalls + (generations + entry_updates).div_ceil(2);
-        let (adds, keys) = (indices + counters, indices + counters + per_flow_bytes);
-        let words = keys + key_words;
+        let counter_indices = small_numbers + (generations + entry_updates).div_ceil(2);
+        let (byte_differences, lookup_keys) = (counter_indices + counters, counter_indices + counters + per_flow_bytes);
+        let words = lookup_keys + key_words;
         if words > MAX_WORDS {
             return Err(NotRewritable::TooMuch);
         }
         let executor = FastExecutor::new(header_rewrite.as_deref(), &checks);
         #[rustfmt::skip]
-        let layout = FlowLayout { executor, key_mask, header_rewrite, checks, counter_updates, tallies, lookups, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
+        let layout = FlowLayout { executor, key_mask, header_rewrite, checks, counter_updates, tallies, lookups, set_bits, small_numbers, sum_constants, check_constants, entries, generations, counter_indices, byte_differences, lookup_keys, words };
         Ok(layout)
     }
 
@@ -144,7 +146,7 @@ impl FlowLayout {
 
     /// Returns the number of words that a hit reads, from the start of the row.
     pub fn hit_words(&self) -> usize {
-        self.smalls + self.found.div_ceil(2)
+        self.small_numbers + self.entries.div_ceil(2)
     }
 
     /// Returns the counters that are common to all rows.

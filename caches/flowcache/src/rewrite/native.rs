@@ -124,7 +124,7 @@ impl RewriteCache<Jit> {
             }
         });
         self.builder.stats.slow_path_packets += misses.learned.len() as u64;
-        self.count_not_inserted(misses.of.len() - misses.learned.len());
+        self.count_not_inserted(misses.received_indices.len() - misses.learned.len());
         self.reserve_places(misses.learned.len());
         self.build_rewrites(misses, packets);
         self.insert_rewrites(misses, packets);
@@ -152,11 +152,11 @@ impl RewriteCache<Jit> {
             let Ok(free_packet) = misses.batch.push() else { return consumed };
             if self.admits_flow(*flow_hash, &packets[*at]) {
                 free_packet.copy_from(&packets[*at]);
-                misses.learned.push(misses.of.len());
+                misses.learned.push(misses.received_indices.len());
             } else {
                 std::mem::swap(free_packet, &mut packets[*at]);
             }
-            misses.of.push(*at);
+            misses.received_indices.push(*at);
         }
         missing.len()
     }
@@ -189,11 +189,11 @@ impl RewriteCache<Jit> {
         for (at, _) in missing.iter().filter(|(at, _)| verdicts[*at].is_none()) {
             let Ok(free_packet) = misses.batch.push() else { break };
             std::mem::swap(free_packet, &mut packets[*at]);
-            misses.of.push(*at);
+            misses.received_indices.push(*at);
         }
         let has_run = self.backing.process_unrecorded(misses.batch.packets_mut(), 0, &mut misses.out);
         if has_run {
-            self.count_not_inserted(misses.of.len());
+            self.count_not_inserted(misses.received_indices.len());
         }
         misses.return_packets(packets, if has_run { verdicts } else { &mut [] });
         has_run
@@ -262,13 +262,13 @@ impl RewriteCache<Jit> {
     /// Builds the rewrite of each recorded packet from its record and its result, and prepares its
     /// insertion.
     fn build_rewrites(&mut self, misses: &mut MissBatch, packets: &[Packet]) {
-        let MissBatch { batch, out, path_record, of, learned, made, rows, .. } = misses;
-        made.clear();
+        let MissBatch { batch, out, path_record, received_indices, learned, built: rewrites, rows, .. } = misses;
+        rewrites.clear();
         rows.resize_with(rows.len().max(learned.len()), PreparedFlow::default);
         // A packet that recirculates can have several verdicts, which are consecutive.
         let mut emissions = out.verdicts().chunk_by(|last, next| last.packet == next.packet);
         for (index, number) in learned.iter().enumerate() {
-            let (packet, path_record, number) = (&packets[of[*number]], &path_record[index], *number);
+            let (packet, path_record, number) = (&packets[received_indices[*number]], &path_record[index], *number);
             let received = ReceivedPacket { bytes: packet.bytes(), port: packet.ingress_port.0 };
             let of_packet = emissions.find(|verdicts| verdicts[0].packet == PacketRef::Input(number as u16));
             let result = result_of_packet(of_packet.unwrap_or_default(), &batch.packets()[number]);
@@ -276,18 +276,18 @@ impl RewriteCache<Jit> {
             if let Ok(built) = built {
                 self.builder.prepare_insertion(built, &mut rows[index]);
             }
-            made.push(built);
+            rewrites.push(built);
         }
     }
 
     /// Inserts the rewrites that were built, and counts the packets that have none.
     fn insert_rewrites(&mut self, misses: &mut MissBatch, packets: &[Packet]) {
-        let built = misses.rows.iter().zip(&misses.made).filter(|(_, built)| built.is_ok());
+        let built = misses.rows.iter().zip(&misses.built).filter(|(_, built)| built.is_ok());
         for (before, (prepared, _)) in built.enumerate() {
             self.builder.flows.prefetch_insertion(prepared, before);
         }
-        for (index, (built, number)) in misses.made.iter().zip(&misses.learned).enumerate() {
-            let (prepared, at) = (&misses.rows[index], misses.of[*number]);
+        for (index, (built, number)) in misses.built.iter().zip(&misses.learned).enumerate() {
+            let (prepared, at) = (&misses.rows[index], misses.received_indices[*number]);
             // The packet before can belong to the same flow.
             if let Ok(built) = built
                 && self.builder.flows.is_cached(built.layout, prepared)
@@ -322,7 +322,7 @@ impl ServeBatch for RewriteCache<Jit> {
             for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
                 let received = received_emission(offset + first + at, verdict);
                 out.emit(received);
-                while let Some((_, origin, verdict)) = generated.next_if(|(of, ..)| *of == at) {
+                while let Some((_, origin, verdict)) = generated.next_if(|(index, ..)| *index == at) {
                     out.emit(PacketVerdict { origin, verdict, ..received });
                 }
             }

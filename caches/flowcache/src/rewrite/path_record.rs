@@ -187,7 +187,7 @@ impl PathRecord {
 
 /// Runs all blocks of a packet and records it.
 pub struct PathRecorder {
-    pub known: std::sync::Arc<super::ProgramFacts>,
+    pub facts: std::sync::Arc<super::ProgramFacts>,
     pub path_record: PathRecord,
 }
 
@@ -206,7 +206,7 @@ impl BlockHook for PathRecorder {
                     let site = &code.applies[index as usize];
                     let found = stepper.lookup(site);
                     self.path_record.record_application(
-                        &self.known.wildcard_trackers[site.table],
+                        &self.facts.wildcard_trackers[site.table],
                         site,
                         stepper.reg_words(),
                         found,

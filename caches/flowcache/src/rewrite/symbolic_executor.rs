@@ -458,7 +458,7 @@ impl SymbolicExecutor {
         for word in 0..stepper.program().arm_words[site.table][arm_index] {
             self.set_origin(
                 arm.params + word,
-                SymbolicValue::Given(ActionDataWord { application: application as u32, word }),
+                SymbolicValue::ActionData(ActionDataWord { application: application as u32, word }),
             );
         }
         let applied = CounterRef::Applied(TableId(site.table as u32), arm_index as u32, found.is_some());

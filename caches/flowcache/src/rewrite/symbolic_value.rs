@@ -33,7 +33,7 @@ pub enum SymbolicValue {
     /// Constant of the path: the program determines the value.
     Fixed,
     /// Action data: a constant of the flow.
-    Given(ActionDataWord),
+    ActionData(ActionDataWord),
     /// Origin of each bit.
     Bits(Box<BitOrigins>),
     /// Number that is linear in the packet's length.
@@ -57,23 +57,23 @@ pub struct ActionDataWord {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinearLength {
     /// Difference to the field at `of`, or to the length.
-    pub more: i64,
+    pub offset: i64,
     /// Offset of the 16-bit end-relative field that it comes from; `None`: the length itself.
-    pub of: Option<u16>,
+    pub field: Option<u16>,
 }
 
 impl LinearLength {
-    /// Returns the packet's length plus `more`.
-    pub const fn of_packet(more: i64) -> LinearLength {
-        LinearLength { more, of: None }
+    /// Returns the packet's length plus `offset`.
+    pub const fn of_packet(offset: i64) -> LinearLength {
+        LinearLength { offset, field: None }
     }
 }
 
-/// Length range with equal decisions, relative to the field at `of` and to a word of action data.
+/// Length range with equal decisions, relative to the field at `field` and to a word of action data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LengthRange {
-    of: Option<u16>,
-    given: Option<ActionDataWord>,
+    field: Option<u16>,
+    action_data: Option<ActionDataWord>,
     /// Bounds with the field's distance added and the action data subtracted, because these differ
     /// between flows.
     first: i64,
@@ -88,13 +88,13 @@ pub struct SymbolicSum {
     /// Part of `constant` that the program determines for all packets of the path.
     pub fixed: u64,
     /// Part of `constant` differs between packets of the path.
-    pub open: bool,
+    pub varies: bool,
     /// Offsets of the end-relative fields that contribute their distance.
-    pub of: Vec<u16>,
+    pub fields: Vec<u16>,
     /// Number of times that the packet's length is added.
     pub lengths: u32,
     /// Constant added to these lengths, besides the distances of fields.
-    pub more: i64,
+    pub length_offset: i64,
     /// Words of the packet: offset and mask.
     pub terms: Vec<(u16, u16)>,
 }
@@ -182,8 +182,8 @@ impl PathConstraints {
         let base = field.map_or(0, |at| self.distance(at)) - value;
         let action_word = action_data.map(|(word, _)| word);
         let bound = LengthRange {
-            of: field,
-            given: action_word,
+            field,
+            action_data: action_word,
             first: first.saturating_add(base),
             last: last.saturating_add(base),
         };
@@ -195,7 +195,7 @@ impl PathConstraints {
 
     /// Narrows `lengths` by a range. `value`: current value of its action data.
     fn narrow_lengths(&mut self, bound: LengthRange, value: i64) {
-        let base = bound.of.map_or(0, |at| self.distance(at)) - value;
+        let base = bound.field.map_or(0, |at| self.distance(at)) - value;
         let (first, last) = (bound.first.saturating_sub(base), bound.last.saturating_sub(base));
         self.lengths = (self.lengths.0.max(first), self.lengths.1.min(last));
     }
@@ -211,25 +211,25 @@ impl PathConstraints {
 
     /// Returns the number minus the packet's length, for this packet.
     pub fn length_offset(&self, length: LinearLength) -> i64 {
-        length.more + length.of.map_or(0, |at| self.distance(at))
+        length.offset + length.field.map_or(0, |at| self.distance(at))
     }
 
     /// Returns the constant added to the lengths of a sum, including the distances of fields, for
     /// this packet.
     fn sum_offset(&self, words: &SymbolicSum) -> i64 {
-        words.more + words.of.iter().map(|at| self.distance(*at)).sum::<i64>()
+        words.length_offset + words.fields.iter().map(|at| self.distance(*at)).sum::<i64>()
     }
 
     /// Returns the number that is the packet's length plus `more` for this packet, and comes from
     /// the field at `of`.
-    pub fn length_from(&self, of: Option<u16>, more: i64) -> LinearLength {
-        LinearLength { more: more - of.map_or(0, |at| self.distance(at)), of }
+    pub fn length_from(&self, field: Option<u16>, offset: i64) -> LinearLength {
+        LinearLength { offset: offset - field.map_or(0, |at| self.distance(at)), field }
     }
 
-    /// Constrains the length so that the number stays in `0..=most`.
-    pub fn constrain_within(&mut self, length: LinearLength, most: i64) {
-        let more = self.length_offset(length);
-        self.bound_length_by(length.of, None, -more, most - more);
+    /// Constrains the length so that the number stays in `0..=max`.
+    pub fn constrain_within(&mut self, length: LinearLength, max: i64) {
+        let offset = self.length_offset(length);
+        self.bound_length_by(length.field, None, -offset, max - offset);
     }
 
     /// Starts from the constraints of another packet of the path. `action_data` returns the current
@@ -242,7 +242,7 @@ impl PathConstraints {
     ) -> Option<()> {
         self.mask = *mask;
         for bound in bounds {
-            let value = bound.given.map_or(Some(0), &action_data)?;
+            let value = bound.action_data.map_or(Some(0), &action_data)?;
             self.narrow_lengths(*bound, i64::try_from(value).ok().filter(|value| *value < MAX_ACTION_DATA)?);
         }
         Some(())
@@ -256,7 +256,7 @@ impl PathConstraints {
     /// Constrains these bits of a slot.
     pub fn constrain_slot_bits(&mut self, sym: &SymbolicValue, mask: u64) {
         match sym {
-            SymbolicValue::Const | SymbolicValue::Fixed | SymbolicValue::Given(_) => {}
+            SymbolicValue::Const | SymbolicValue::Fixed | SymbolicValue::ActionData(_) => {}
             _ if mask == 0 => {}
             SymbolicValue::Bits(bits) => {
                 (0..64).filter(|bit| mask >> bit & 1 == 1).for_each(|bit| self.constrain_bit(bits[bit]));
@@ -321,7 +321,7 @@ impl PathConstraints {
             return None;
         }
         self.end_relative_fields.insert(field);
-        let length = LinearLength { more: 0, of: Some(field) };
+        let length = LinearLength { offset: 0, field: Some(field) };
         self.constrain_within(length, 0xffff);
         Some(length)
     }
@@ -338,8 +338,8 @@ impl PathConstraints {
                 }
                 SumOperand::Length(length) if bit_index % 16 == 0 => {
                     sum.lengths += 1;
-                    sum.more += length.more;
-                    sum.of.extend(length.of);
+                    sum.length_offset += length.offset;
+                    sum.fields.extend(length.field);
                     bit_index += 16;
                 }
                 SumOperand::Length(length) => {
@@ -372,7 +372,7 @@ impl PathConstraints {
             sum.constant += addend;
             match origin {
                 FIXED => sum.fixed += addend,
-                _ => sum.open = true,
+                _ => sum.varies = true,
             }
             return;
         }

@@ -78,7 +78,7 @@ impl SymbolicExecutor {
                 let result_bit = word * 64 + at as u32;
                 let Some((reg, source_bit)) = from(result_bit).filter(|_| result_bit < d.width) else { continue };
                 match self.raw_origin(reg.first_word + source_bit / 64) {
-                    SymbolicValue::Const | SymbolicValue::Given(_) => *bit = CONST,
+                    SymbolicValue::Const | SymbolicValue::ActionData(_) => *bit = CONST,
                     SymbolicValue::Fixed => {}
                     SymbolicValue::Bits(source) => *bit = source[(source_bit % 64) as usize],
                     live_one @ SymbolicValue::Live(_) => live = Some(live_one),
