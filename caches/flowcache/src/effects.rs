@@ -163,6 +163,7 @@ pub fn effects(slots: &SlotLayout, program: &DecodedProgram, code: &BlockCode, o
             // union keep their values, which are therefore operands.
             let others = validity_writes(slots, program, dst);
             let mut uses = vec![(slots.validity_slot(src), 1), program.headers[src as usize].word_range];
+            // The first range is the validity of the destination, which the copy does not read.
             uses.extend(&others[1..]);
             let mut defs = vec![program.headers[dst as usize].word_range];
             defs.extend(others);

@@ -258,6 +258,8 @@ impl SegmentCache {
         let empty = BlockCode::empty();
         let program = self.interp.program().clone();
         let pipeline = self.interp.pipeline().clone();
+        // The packet runs in empty tables with the trackers and the sampler of this cache, so that
+        // it changes no cached segment.
         let mut caches = SegmentTables::new(&pipeline, &program, main_control_code(&program).unwrap_or(&empty), config);
         let swap = |one: &mut SegmentTables, other: &mut SegmentTables| {
             std::mem::swap(&mut one.wildcard_trackers, &mut other.wildcard_trackers);

@@ -57,6 +57,8 @@ impl TraversalExplanation {
 }
 
 impl fmt::Display for TraversalExplanation {
+    /// Writes whether the path is cached, then each unit with its segment, keys, entry and live
+    /// calls.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.uncacheable_reason(), self.whole_match_bits) {
             (None, Some(bits)) => {

@@ -266,6 +266,7 @@ impl ExecutionRecord {
         let words = stepper.program().arm_words[site.table][arm_index];
         let mut defs = vec![(arm.hit, 1), (arm.params, words)];
         defs.extend(facts.hit_writes[site.table]);
+        // The member of a group or the color of a meter, besides the entry.
         let live = facts.live_tables[site.table] || facts.hit_writes[site.table].is_some();
         self.record_instruction(facts, stepper, (pc, ExecutedKind::Apply { found, to, live }), operands, &defs);
         next

@@ -289,17 +289,23 @@ impl<'t> RecordedTraversal<'t> {
         first: usize,
         last: usize,
     ) -> Result<Segment, SegmentError> {
-        let (from, end_step) = (self.bounds[first], self.bounds[last + 1]);
+        let (first_step, end_step) = (self.bounds[first], self.bounds[last + 1]);
         self.check_cacheable(last)?;
-        let tainted_defs = self.tainted_definitions(from, end_step);
-        let mut slicer =
-            DependencySlicer::new(self.context.facts, self.context.code, self.record, from, self.context.whole_fields);
+        let tainted_defs = self.tainted_definitions(first_step, end_step);
+        let mut slicer = DependencySlicer::new(
+            self.context.facts,
+            self.context.code,
+            self.record,
+            first_step,
+            self.context.whole_fields,
+        );
         let mut dependencies: Vec<LookupDependency> = Vec::new();
         let mut replay_ops: Vec<(usize, ReplayOp)> = Vec::new();
-        for step in from..end_step {
+        for step in first_step..end_step {
             let executed = &self.record.steps[step];
-            let is_tainted =
-                || self.record.operands_of(step).iter().any(|operand| self.is_tainted(operand, from, &tainted_defs));
+            let is_tainted = || {
+                self.record.operands_of(step).iter().any(|operand| self.is_tainted(operand, first_step, &tainted_defs))
+            };
             let replay_op = match executed.kind {
                 ExecutedKind::Pure | ExecutedKind::Effect | ExecutedKind::Live => ReplayOp::Execute(executed.pc),
                 ExecutedKind::AddEntry => return Err(SegmentError::NotCacheable(Uncacheable::AddEntry)),
@@ -316,6 +322,7 @@ impl<'t> RecordedTraversal<'t> {
                 ExecutedKind::Apply { found, to, .. } => {
                     let application = self.applications.partition_point(|at| *at < step);
                     if is_tainted() {
+                        // The unit that starts at this step.
                         return Err(SegmentError::SplitBefore(self.bounds.partition_point(|at| *at < step)));
                     }
                     let Some(dependency) = self.dependency_of(application, stepper) else {
@@ -338,7 +345,7 @@ impl<'t> RecordedTraversal<'t> {
         let replay_ops = self.eliminate_dead_ops(replay_ops, end);
         // `backward_jumps` counts jumps at the step after them. Jumps before the first step belong
         // to the first segment.
-        let is_within = |at: usize| at > from && at <= end_step || at == 0 && from == 0;
+        let is_within = |at: usize| at > first_step && at <= end_step || at == 0 && first_step == 0;
         let counted = self.record.backs.iter().filter(|(at, _)| is_within(*at as usize));
         let backward_jumps: u64 = counted.map(|(_, count)| u64::from(*count)).sum();
         // A replay uses the fuel of the recorded execution, so that endless loops end as without a

@@ -37,6 +37,8 @@ struct UnitSegments {
 }
 
 impl UnitSegments {
+    /// Builds the segment of each unit, up to the first unit that cannot be cached or that no
+    /// segment can start at.
     fn new(traversal: &RecordedTraversal<'_>, stepper: &BlockStepper<'_>) -> UnitSegments {
         let mut units = UnitSegments { segments: Vec::new(), refused: None };
         for unit in 0..traversal.unit_count() {

@@ -310,8 +310,8 @@ impl HashCounts {
         self.places.clear();
         self.places.resize(capacity, (0, 0));
         for hash in hashes {
-            // The upper half of a hash selects its place.
             let hash = hash | 1;
+            // The upper half of a hash selects its place.
             let mut place = (hash >> 32) as usize & (capacity - 1);
             while self.places[place].1 != 0 && self.places[place].0 != hash {
                 place = (place + 1) & (capacity - 1);

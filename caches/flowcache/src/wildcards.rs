@@ -330,6 +330,7 @@ impl WildcardTracker {
         let ranges: Vec<(&PackedKeyField, usize)> =
             self.inexact_fields().filter(|(field, _)| field.kind == MatchKind::Range).collect();
         for (field, at) in &ranges {
+            // A range of more than 64 bits is matched exactly.
             if field.words > 1 {
                 (0..field.words).for_each(|word| mask[at + word] = word_mask(field, word));
             }

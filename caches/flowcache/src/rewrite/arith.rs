@@ -61,8 +61,8 @@ impl SymbolicExecutor {
             self.execute_opaque(block, pc);
         }
         let step = stepper.step(pc);
-        if let Some((d, sym)) = result {
-            self.set_origin(d, sym);
+        if let Some((d, origin)) = result {
+            self.set_origin(d, origin);
         }
         step
     }
@@ -88,6 +88,7 @@ impl SymbolicExecutor {
     /// Returns destination and origin of a single-slot result; `None` if no rule exists. In an
     /// operation, `d` is the destination slot, and `a` and `b` are operand slots.
     fn single_slot_result(&mut self, stepper: &BlockStepper<'_>, op: Op) -> Option<(WordIndex, SymbolicValue)> {
+        // Reads both operands by the method `how`.
         macro_rules! both {
             ($how:ident, $a:expr, $b:expr) => {
                 (self.$how(stepper, $a), self.$how(stepper, $b))
@@ -302,6 +303,7 @@ impl SymbolicExecutor {
             }
             _ => {}
         }
+        // A 0 decides the result, and a 1 passes the bit of the other operand on.
         self.execute_bitwise(a, b, |a, b| match (a, b) {
             ((FIXED, false), _) | (_, (FIXED, false)) => Some(FIXED),
             ((FIXED, true), (bit, _)) | ((bit, _), (FIXED, true)) => Some(bit),
@@ -326,6 +328,7 @@ impl SymbolicExecutor {
             self.constraints.note_value_dependence(&b.0);
             return a.0;
         }
+        // In an `or`, a 1 decides the result. A 0 passes the bit of the other operand on.
         self.execute_bitwise(a, b, |a, b| match (a, b) {
             ((FIXED, true), _) | (_, (FIXED, true)) if inclusive => Some(FIXED),
             ((FIXED, false), (bit, _)) | ((bit, _), (FIXED, false)) => Some(bit),
@@ -349,7 +352,7 @@ impl SymbolicExecutor {
             let simplified =
                 |from: u16| if from != FIXED && self.constraints.is_constrained(from) { CONST } else { from };
             let (from_a, from_b) = (simplified(origins_a[at]), simplified(origins_b[at]));
-            // The result of an unconstrained bit depends on a constrained value.
+            // Whether an unconstrained bit passes depends on the value of a constant of the flow.
             let is_free = !is_constant(from_a) || !is_constant(from_b);
             self.constraints.depends_on_values |= is_free && (from_a == CONST || from_b == CONST);
             match rule((from_a, a.1 >> at & 1 == 1), (from_b, b.1 >> at & 1 == 1)) {
@@ -457,37 +460,38 @@ impl SymbolicExecutor {
             (ComparisonOp::Equal, _) if packet_length < threshold => below,
             (ComparisonOp::Equal, _) => above,
             (ComparisonOp::Less, false) | (ComparisonOp::LessOrEqual, true) => {
-                let (yes, no) = if reversed { (at_least, below) } else { (below, at_least) };
-                if yes.contains(&packet_length) { yes } else { no }
+                let (if_true, if_false) = if reversed { (at_least, below) } else { (below, at_least) };
+                if if_true.contains(&packet_length) { if_true } else { if_false }
             }
             (ComparisonOp::LessOrEqual, false) | (ComparisonOp::Less, true) => {
-                let (yes, no) = if reversed { (above, up_to) } else { (up_to, above) };
-                if yes.contains(&packet_length) { yes } else { no }
+                let (if_true, if_false) = if reversed { (above, up_to) } else { (up_to, above) };
+                if if_true.contains(&packet_length) { if_true } else { if_false }
             }
         };
         self.constraints.bound_length_by(length.field, action_data, *range.start(), *range.end());
     }
 
     /// Compares a sum for equality. An equal sum becomes a check; an unequal one prevents a
-    /// rewrite.
+    /// rewrite. Returns the origin of the result.
     fn add_equality_check(&mut self, a: SymbolicOperand, b: SymbolicOperand) -> SymbolicValue {
         let (a, b) = if matches!(a.0, SymbolicValue::Sum(..)) { (a, b) } else { (b, a) };
-        let SymbolicValue::Sum(words, complement) = &a.0 else { return SymbolicValue::Const };
+        let SymbolicValue::Sum(sum, complement) = &a.0 else { return SymbolicValue::Const };
         if a.1 != b.1 {
             self.constraints.fail(NotRewritable::Checksum);
             return SymbolicValue::Const;
         }
-        let flip = if *complement { 0xffff } else { 0 };
+        let complement_mask = if *complement { 0xffff } else { 0 };
         let packet_word = self.constraints.packet_field(&b.0);
+        // A check compares the sum with `expected`, or with `expected` xor a word of the packet.
         let expected = match packet_word {
-            Some(_) => flip,
+            Some(_) => complement_mask,
             None => {
                 self.constraints.constrain_slot_bits(&b.0, u64::MAX);
                 self.constraints.note_value_dependence(&b.0);
-                b.1 as u16 ^ flip
+                b.1 as u16 ^ complement_mask
             }
         };
-        self.add_check(words, expected, packet_word);
+        self.add_check(sum, expected, packet_word);
         SymbolicValue::Const
     }
 

@@ -70,12 +70,13 @@ impl<R: BackingEngine> RewriteCache<R> {
                 misses += 1;
                 continue;
             }
-            *verdict = Some(match slot.done.decode() {
+            *verdict = Some(match slot.outcome.decode() {
                 RewriteOutcome::InPlace(port) | RewriteOutcome::Separate(port) => {
                     Verdict::Forward { port: PortId(port) }
                 }
                 RewriteOutcome::Dropped(TOO_LONG) => Verdict::Drop(EngineReason::PacketTooLong.into()),
                 RewriteOutcome::Dropped(reason) => Verdict::Drop(self.builder.flows.reasons()[reason as usize]),
+                // The row matches, but it has no native code yet.
                 RewriteOutcome::NotApplied => {
                     without_code += 1;
                     self.builder.flows.count_without_code(slot.row, self.native_threshold);

@@ -107,6 +107,7 @@ impl RewriteBuilder {
                     None => *layout.insert(share_layout(&mut self.flows, &self.facts.pipeline, template, path_record)?),
                 };
                 let fill_context = FillContext { flows: &mut self.flows, backing, row: &mut self.row };
+                // `false`: the template was built from another packet.
                 if fill_context.fill_row(template, layout, (received, resulting, false), path_record).is_ok() {
                     self.stats.from_template += 1;
                     return Ok(BuiltRewrite { layout, holds_layout: false });

@@ -140,6 +140,7 @@ impl RewriteCache {
         let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
         let received = ReceivedPacket { bytes, port };
         let builder = &mut self.builder;
+        // Without a repeater, the packet cannot be run again for symbolic execution.
         if builder.repeater.is_none() || builder.starts_symbolically {
             let mut executor = SymbolicExecutor::new(&builder.facts, bytes, builder.tenants.slot);
             self.backing.process_by(&mut executor, bytes, port, now, out);

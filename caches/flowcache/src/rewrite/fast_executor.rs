@@ -69,6 +69,7 @@ impl SumWords {
             match free_bytes {
                 Some(target) => (target[0], target[1]) = (target[0] | high, target[1] | low),
                 None => {
+                    // The word lies within the window, at an offset of the same parity.
                     let first = at.min(u16::from(LAST_WORD) - at % 2) as u8;
                     let mut bits = [0; 8];
                     let byte_offset = usize::from(at - u16::from(first));
@@ -157,6 +158,7 @@ impl FastExecutor {
         let len = usize::from(header.len);
         let kept_in_place = || {
             let mut keep = header.keep;
+            // Bytes after the header stay as they are.
             keep[len..].fill(0xff);
             let pairs = keep.as_chunks::<16>().0.iter().take(len.div_ceil(16));
             pairs.map(|bytes| [0, 1].map(|at| u64::from_ne_bytes(bytes.as_chunks::<8>().0[at]))).collect()

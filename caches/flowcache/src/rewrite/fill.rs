@@ -85,6 +85,7 @@ impl RowFiller<'_> {
         extractor: &KeyExtractor,
         reason: u32,
     ) -> Option<()> {
+        // Number 0 is the output port or the drop reason.
         match (resulting.verdict, &template.header) {
             (Verdict::Forward { port }, Some(head)) => {
                 self.put_small_number(0, port.0);
@@ -124,6 +125,7 @@ impl RowFiller<'_> {
         let destination = &mut self.row[self.layout.set_bits..self.layout.small_numbers];
         destination.iter_mut().zip(form::words(&set)).for_each(|(to, word)| *to = word);
         for (at, (_, length)) in head.lengths.iter().enumerate() {
+            // The differences of lengths follow number 0.
             let add = self.constraints.length_offset(*length) as i32;
             self.put_small_number(1 + at, add as u32);
         }
@@ -159,8 +161,8 @@ impl RowFiller<'_> {
         }
         let (mut generation, mut index, mut add) =
             (layout.generations, layout.counter_indices, layout.byte_differences);
-        for (counted, bytes) in &layout.counter_updates {
-            if let Some(at) = counted.application() {
+        for (counter_ref, bytes) in &layout.counter_updates {
+            if let Some(at) = counter_ref.application() {
                 let application = path_record.application(at)?;
                 self.put_small_number(
                     generation,
@@ -168,7 +170,7 @@ impl RowFiller<'_> {
                 );
                 generation += 1;
             }
-            if let CounterRef::Counter(_, count) = counted {
+            if let CounterRef::Counter(_, count) = counter_ref {
                 self.row[index] = path_record.counter_index(*count)?;
                 index += 1;
             }

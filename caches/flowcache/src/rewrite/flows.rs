@@ -416,6 +416,7 @@ impl FlowTable {
         let old = self.by_key.set(prepared.hash, row);
         let replaced = (old != NONE).then(|| {
             let removed = (row::layout_and_place(self.rows.row_words(old)).1, Box::new(self.to_cached_flow(old)));
+            // `false`: the key refers to the new row already.
             self.remove_one_row(facts, old, false);
             removed
         });

@@ -113,6 +113,7 @@ impl SymbolicExecutor {
         }
         for (at, bit) in emitted.bits.iter().enumerate().take(header_bytes * 8) {
             if i64::from(*bit) != at as i64 - shift {
+                // A bit from another position is written as a constant of the flow.
                 self.constraints.constrain_bit(*bit);
             }
         }

@@ -118,6 +118,7 @@ impl RewriteCache<Jit> {
         misses.path_record.resize_with(MAX_LEARNED, PathRecord::default);
         let (path_record, learned) = (&mut misses.path_record, &misses.learned);
         let mut next_learned = learned.iter().enumerate().peekable();
+        // Records come in the order of the batch, as the elements of `learned` do.
         self.backing.process_recorded(&mut misses.batch, &mut misses.out, &mut |at, record| {
             if let Some((index, _)) = next_learned.next_if(|(_, number)| **number == at) {
                 path_record[index].copy_record(record);
@@ -219,7 +220,7 @@ impl RewriteCache<Jit> {
                 let slots =
                     self.lookup_batch.iter().flat_map(|lookup_batch| &lookup_batch.slots).zip(&*verdicts).enumerate();
                 let without_verdict = slots.filter(|(_, (_, verdict))| verdict.is_none());
-                missing.extend(without_verdict.map(|(at, (slot, _))| (first + at, slot.first)));
+                missing.extend(without_verdict.map(|(at, (slot, _))| (first + at, slot.first_hash)));
             }
             first += packets.len();
         }
@@ -322,6 +323,7 @@ impl ServeBatch for RewriteCache<Jit> {
             for (at, verdict) in verdicts.iter().enumerate().filter_map(|(at, verdict)| Some((at, (*verdict)?))) {
                 let received = received_emission(offset + first + at, verdict);
                 out.emit(received);
+                // Verdicts of packets that were made of this one.
                 while let Some((_, origin, verdict)) = generated.next_if(|(index, ..)| *index == at) {
                     out.emit(PacketVerdict { origin, verdict, ..received });
                 }

@@ -160,7 +160,8 @@ impl PathRecord {
     }
 
     /// Records an instruction without a jump, before it executes. A selection by a value is a
-    /// decision as well.
+    /// decision as well, and so is the condition of a checksum call. A count is recorded by its
+    /// counter index.
     #[inline]
     pub fn record_instruction(&mut self, op: Op, code: &BlockCode, slots: &[u64]) {
         let is_set = |slot: WordIndex| u32::from(slots[slot as usize] != 0);

@@ -193,7 +193,7 @@ impl<'r> FlowRow<'r> {
     /// layout.
     pub fn counter_updates(&self) -> impl Iterator<Item = (DeferredCount, ByteCount)> + '_ {
         // Numbers of each group that are used so far. Each group is in the order of the updates.
-        let (mut generations, mut indices, mut adds) = (0, 0, 0);
+        let (mut generations, mut indices, mut differences) = (0, 0, 0);
         self.layout.counter_updates.iter().map(move |(counter_ref, bytes)| {
             let mut entry_of = |application: usize| {
                 generations += 1;
@@ -224,14 +224,15 @@ impl<'r> FlowRow<'r> {
                 }
             };
             let own_difference = || {
-                adds += 1;
-                self.words[self.layout.byte_differences + adds - 1]
+                differences += 1;
+                self.words[self.layout.byte_differences + differences - 1]
             };
             (update, bytes.byte_formula(own_difference))
         })
     }
 
-    /// Returns the rewrite in exchange form, given its key mask and key extractor.
+    /// Returns the rewrite in exchange form, which is complete without the layout, given its key
+    /// mask and key extractor.
     pub fn flow_rewrite(&self, (key_mask, key): (&KeyMask, &KeyExtractor), reasons: &[DropReason]) -> FlowRewrite {
         let layout = self.layout;
         let constant = |at: usize| u64::from(self.load_small_number(at));

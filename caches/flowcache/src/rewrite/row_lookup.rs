@@ -27,10 +27,10 @@ pub struct LookupSlot {
     key_mask: u32,
     hash: u64,
     /// Hash of the key under the first matching key mask; 0 if no mask matches.
-    pub first: u64,
+    pub first_hash: u64,
     gate: u128,
     /// Result of native code, if it applied the row.
-    pub done: EncodedOutcome,
+    pub outcome: EncodedOutcome,
     /// The packet's [`PacketView`] is filled, window and key.
     is_view_filled: bool,
 }
@@ -41,9 +41,9 @@ impl LookupSlot {
         row: NONE,
         key_mask: 0,
         hash: 0,
-        first: 0,
+        first_hash: 0,
         gate: 0,
-        done: EncodedOutcome::NOT_APPLIED,
+        outcome: EncodedOutcome::NOT_APPLIED,
         is_view_filled: false,
     };
 }
@@ -166,10 +166,10 @@ impl FlowTable {
             gate.iter_mut().zip(packet.bytes().get(GATE.0..).unwrap_or_default()).for_each(|(to, byte)| *to = *byte);
             gate
         });
-        (slot.length, slot.row, slot.done) = (packet.len(), NONE, EncodedOutcome::NOT_APPLIED);
+        (slot.length, slot.row, slot.outcome) = (packet.len(), NONE, EncodedOutcome::NOT_APPLIED);
         slot.gate = u128::from_ne_bytes(gate);
         let found = self.select_key_mask(slot, view, packet, 0);
-        slot.first = slot.hash;
+        slot.first_hash = slot.hash;
         found
     }
 
@@ -233,14 +233,14 @@ impl FlowTable {
         let (Some(code), Some(head)) = (code, head.first_chunk_mut()) else {
             return self.matches_row(slot, view, packet);
         };
-        slot.done = code.apply(words, packet, head);
-        if slot.done.is_separate() {
+        slot.outcome = code.apply(words, packet, head);
+        if slot.outcome.is_separate() {
             let (len, replaced_bytes) = shared.layout.executor.header_lengths();
             if packet.replace_front(replaced_bytes, &head[..len]).is_err() {
-                slot.done = EncodedOutcome::dropped(TOO_LONG);
+                slot.outcome = EncodedOutcome::dropped(TOO_LONG);
             }
         }
-        !slot.done.is_not_applied()
+        !slot.outcome.is_not_applied()
     }
 
     /// Returns whether the row is the packet's, without native code and without rewriting.

@@ -280,6 +280,7 @@ impl SymbolicExecutor {
             Op::Advance { a } => {
                 self.constrain_value(a);
                 let bits = stepper.reg_words()[a as usize];
+                // The limit is longer than any packet and keeps the sum small.
                 self.require_packet_bits(stepper.cursor() as u64 + bits.min(1 << 20));
                 stepper.step(pc)
             }
@@ -439,6 +440,7 @@ impl SymbolicExecutor {
         if table.implementation.is_some() {
             self.constraints.fail(NotRewritable::Group);
         }
+        // In PNA, a call executes a direct meter.
         let has_direct_meter = table.direct_meter.is_some() && facts.pipeline.arch == Arch::V1Model;
         if has_direct_meter || table.meter_result.is_some() {
             self.constraints.fail(NotRewritable::Meter);

@@ -352,6 +352,7 @@ impl PathConstraints {
                 }
             }
         }
+        // Terms can still become constants, so more of them are allowed than in a rewrite.
         if sum.terms.len() > 4 * MAX_TERMS * 8 {
             self.fail(NotRewritable::TooMuch);
         }

@@ -47,7 +47,7 @@ impl SymbolicExecutor {
             }
         };
         let step = stepper.step(pc);
-        results.into_iter().for_each(|(slot, sym)| self.set_origin(slot, sym));
+        results.into_iter().for_each(|(slot, origin)| self.set_origin(slot, origin));
         step
     }
 
