@@ -41,6 +41,8 @@ const ENTRIES: usize = 8_000;
 pub struct CacheEngines;
 
 impl CacheWing for CacheEngines {
+    /// Returns the factory of engines with a cache of this kind: in the kernel for `xdp`, otherwise
+    /// in user space.
     fn cache_factory(&self, setting: &CacheSetting, kind: CacheKind) -> SharedEngineFactory {
         let plan = plan(setting, kind);
         if kind != CacheKind::Xdp {

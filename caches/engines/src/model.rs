@@ -50,6 +50,7 @@ impl WrappingEngine for NodeCacheEngine<SegmentCache> {
         vec![("dpu", packets.saturating_sub(*misses)), ("cpu", *misses)]
     }
 
+    /// Returns notes for operators about the cache's occupancy and its packets.
     fn status_notes(&self) -> Vec<String> {
         let SegmentCacheStats {
             packets,

@@ -95,6 +95,8 @@ pub(crate) struct XdpEngine<R: BackingEngine> {
 }
 
 impl<R: BackingEngine> XdpEngine<R> {
+    /// Creates the engine before the kernel program of the plan. Without one, all flows stay in
+    /// user space.
     fn new(plan: &XdpPlan, mut cache: RewriteCache<R>) -> XdpEngine<R> {
         static OWNERS: AtomicU64 = AtomicU64::new(1);
         cache.enable_flow_events();
@@ -117,6 +119,7 @@ impl<R: BackingEngine> XdpEngine<R> {
     /// The reason why the flow cannot be installed; its packets stay in user space.
     fn install(&mut self, placed: &FlowInsertion) -> Result<(), NotInstalled> {
         let Ok(kernel) = &self.kernel else { return Ok(()) };
+        // The maps belong to one engine at a time.
         if !kernel.claim_flows(self.owner) {
             return Err(NotInstalled::Busy);
         }
@@ -168,6 +171,7 @@ impl<R: BackingEngine> XdpEngine<R> {
     /// Fetches and applies all counts. Releases places of removed flows after [`REUSE_DELAY`].
     fn fetch_counts(&mut self) {
         self.fetched = Some(Instant::now());
+        // Read before the counts of the flows, so that these include each packet that is corrected.
         let outcomes = self.kernel.as_ref().ok().map(XdpProgram::outcomes);
         let places: Vec<u32> = self.cache.flows().used_places().collect();
         for place in places {
@@ -182,6 +186,7 @@ impl<R: BackingEngine> XdpEngine<R> {
         if let Some(outcomes) = outcomes {
             self.by_kernel.apply_outcomes(&outcomes);
         }
+        // Packets in flight can have used a removed flow.
         for _ in 0..self.removed_flows.len() {
             let Some((removed_at, place, flow)) = self.removed_flows.pop_front() else { break };
             let can_reuse = removed_at.elapsed() >= REUSE_DELAY;
@@ -324,6 +329,7 @@ where
         self.by_kernel.counters().clone()
     }
 
+    /// Returns notes for operators about flows and packets, in user space and in the kernel.
     fn status_notes(&self) -> Vec<String> {
         let flows = self.cache.flows();
         let stats = self.cache.stats();
