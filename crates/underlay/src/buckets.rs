@@ -19,8 +19,8 @@ pub struct Buckets<K> {
 }
 
 impl<K: Copy + Ord + Hash> Buckets<K> {
-    /// Returns the buckets of a group with these members and weights, in which as many buckets as
-    /// possible stay as in `former`. `members` must not be empty. Each member has a weight.
+    /// Returns the buckets of a group with these members, each with its weight. As many buckets as
+    /// possible stay as in `former`. `members` must not be empty.
     pub fn new(members: &[(K, u32)], former: Option<&Buckets<K>>) -> Buckets<K> {
         let size = (members.len() * MIN_BUCKETS).next_power_of_two().clamp(MIN_BUCKETS, MAX_BUCKETS);
         let former = former.map_or(&[][..], |former| &former.homes);
@@ -41,11 +41,11 @@ impl<K: Copy + Ord + Hash> Buckets<K> {
         let homes = homes.into_iter().map(|home| {
             home.unwrap_or_else(|| {
                 // In turn, so that members alternate.
-                let at = (0..members.len()).map(|step| (next + step) % members.len()).find(|at| missing[*at] > 0);
-                let at = at.unwrap_or(0);
-                missing[at] = missing[at].saturating_sub(1);
-                next = at + 1;
-                members[at].0
+                let member = (0..members.len()).map(|step| (next + step) % members.len()).find(|at| missing[*at] > 0);
+                let member = member.unwrap_or(0);
+                missing[member] = missing[member].saturating_sub(1);
+                next = member + 1;
+                members[member].0
             })
         });
         Buckets { homes: homes.collect() }

@@ -219,13 +219,15 @@ impl Iterator for Messages<'_> {
     }
 }
 
+/// Parses the body of a message. Returns `None` for other kinds of messages, and for a malformed
+/// one.
 fn parse_message(kind: u16, body: &[u8]) -> Option<KernelMessage> {
     match kind {
         kind::DONE => Some(KernelMessage::Done),
         kind::ERROR => Some(KernelMessage::Response(read_u32(body, 0)?.cast_signed().wrapping_neg())),
         kind::NEW_NEIGHBOUR => parse_neighbour(body).map(KernelMessage::Neighbour),
         kind::DELETE_NEIGHBOUR => {
-            parse_neighbour(body).map(|gone| KernelMessage::NeighbourGone(gone.interface, gone.address))
+            parse_neighbour(body).map(|neighbour| KernelMessage::NeighbourGone(neighbour.interface, neighbour.address))
         }
         kind::NEW_NEXT_HOP => parse_next_hop(body).map(|(id, object)| KernelMessage::NextHop(id, object)),
         kind::NEW_ROUTE => parse_route(body).map(KernelMessage::Route),

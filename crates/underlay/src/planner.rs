@@ -175,6 +175,7 @@ impl PathPlanner {
         for (members, group) in &self.groups {
             let members_with = |link_use: LinkUse| -> Vec<HopKey> {
                 let is_usable = |key: &HopKey| {
+                    // A key is the interface and the address of a neighbour.
                     let current = by_interface.get(&key.0).map_or(LinkUse::Down, |uplink| uplink.link_use);
                     let action = hop_action(key, kernel, &by_interface);
                     current == link_use && matches!(action, HopAction::Forward { .. })
