@@ -48,11 +48,14 @@ const KEPT: u64 = 64;
 /// Maximum memory after the second run beyond that after the first, in MiB.
 const GROWN: u64 = 16;
 
+/// Measures the node under attack, or with the argument `attack` is the attacking process.
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match &arguments[..] {
-        [word, name, plain, tls, seconds] if word == "attack" => attacker(name, plain, tls, seconds),
-        rest => measure(rest.first().and_then(|text| text.parse().ok()).unwrap_or(4), rest.get(1).map(String::as_str)),
+        [command, name, plain, tls, seconds] if command == "attack" => attacker(name, plain, tls, seconds),
+        options => {
+            measure(options.first().and_then(|text| text.parse().ok()).unwrap_or(4), options.get(1).map(String::as_str))
+        }
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -100,13 +103,14 @@ fn tls() -> anyhow::Result<Tls> {
 /// Starts a node with a worker that always has packets.
 fn node() -> anyhow::Result<Arc<Node>> {
     let mut frame = vec![0; 64];
+    // The lowest byte of the destination, for which an entry exists.
     frame[5] = 1;
     let port = AttachedPort { id: PortId(1), port: Box::new(Mill::new(frame)) };
-    let seats = vec![WorkerSpec { core: Some(0), ports: vec![port] }];
+    let workers = vec![WorkerSpec { core: Some(0), ports: vec![port] }];
     let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
     let parts = NodeParts {
         device_id: 1,
-        seats,
+        seats: workers,
         idle: IdlePolicy::BUSY,
         settings,
         engine: native(),
@@ -160,8 +164,8 @@ async fn witness(target: Target, forward: Forward, waits: Arc<Mutex<Vec<Duration
         let began = Instant::now();
         let update = forward.update(update::Type::Modify, 2, number % 500);
         let written = client.write(vec![update], Atomicity::ContinueOnError).await;
-        let one = TableEntry { action: None, ..forward.entry(2, 0) };
-        let wanted = Entity { entity: Some(entity::Entity::TableEntry(one)) };
+        let key = TableEntry { action: None, ..forward.entry(2, 0) };
+        let wanted = Entity { entity: Some(entity::Entity::TableEntry(key)) };
         let read = client.read_all(vec![wanted]).await;
         if let (Ok(()), Ok([_])) = (&written, read.as_deref()) {
             waits.lock().push(began.elapsed());
