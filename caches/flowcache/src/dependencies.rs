@@ -61,8 +61,8 @@ fn highest_bit(mask: u64) -> u64 {
 }
 
 impl<'r> DependencySlicer<'r> {
-    /// Creates a slicer for the segment that starts at step `first_step`. With `whole_fields`, the slice
-    /// contains all bits that were read and is the same for all packets of a path.
+    /// Creates a slicer for the segment that starts at step `first_step`. With `whole_fields`, the
+    /// slice contains all bits that were read and is the same for all packets of a path.
     pub fn new(
         facts: &'r RecorderFacts,
         code: &'r BlockCode,

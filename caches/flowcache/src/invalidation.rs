@@ -252,6 +252,7 @@ impl InvalidationIndex {
     }
 
     /// Links an item into its lists ([`InvalidationIndex::collect_lists`]). Returns its first node.
+    /// An item has consecutive nodes, one for each list.
     pub fn link_item(&mut self, item: CacheItemRef, lists: &IndexLists) -> u32 {
         let count = lists.0.len();
         if count == 0 {
@@ -277,7 +278,8 @@ impl InvalidationIndex {
         nodes
     }
 
-    /// Unlinks an item from its lists, given its first node.
+    /// Unlinks an item from its lists, given its first node. Its nodes are reused together for an
+    /// item with as many lists.
     pub fn unlink_item(&mut self, nodes: u32, lists: &IndexLists) {
         for (at, list) in lists.0.iter().enumerate() {
             let [previous, next, ..] = self.nodes[nodes as usize + at];

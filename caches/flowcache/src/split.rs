@@ -186,6 +186,7 @@ impl SegmentTables {
         outcome: BlockExit,
         from: usize,
     ) -> SplitTraversal {
+        // Taken out, because the traversal borrows the tables.
         let mut samples = self.sampler.take();
         let traversal = RecordedTraversal::new(self.traversal_context(stepper), record, outcome);
         let split = match self.config.kind {
@@ -239,9 +240,9 @@ impl SegmentTables {
     /// second time (the next pass); positions count on over the passes.
     ///
     /// Takes the tables that remain in this pass. If no split fits there, or if it would store more
-    /// entries than the flows have parts, takes as few tables of the next pass as suffice. `costs` has
-    /// the measured costs of the path, and the index of the first unit in it. Returns `None` if no
-    /// split fits.
+    /// entries than the flows have parts, takes as few tables of the next pass as suffice. `costs`
+    /// has the measured costs of the path, and the index of the first unit in it. Returns `None` if
+    /// no split fits.
     fn split_from_position(
         &self,
         (traversal, stepper): (&RecordedTraversal<'_>, &BlockStepper<'_>),

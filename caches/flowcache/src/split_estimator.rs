@@ -51,16 +51,16 @@ pub struct PathUnit {
 #[derive(Clone, Debug)]
 pub struct SplitEstimator {
     /// Number of segments of a split, and the maximum if fewer segments multiply entries.
-    pieces: (usize, usize),
+    segment_counts: (usize, usize),
     paths: HashMap<u64, SampledPath, HashState>,
     hasher: HashState,
     /// Number of stored hashes.
     ids: usize,
     /// Sampling interval, and packets until the next sample.
-    every: u32,
-    left: u32,
+    interval: u32,
+    until_sample: u32,
     /// Samples before the first evaluation of a path.
-    first: u32,
+    first_period: u32,
     scratch: HashCounts,
 }
 
@@ -74,7 +74,7 @@ struct SampledPath {
     /// Index of the oldest sample, which is replaced next once there are [`MAX_SAMPLES_PER_PATH`].
     next: usize,
     /// Samples until the next evaluation, and the current period.
-    left: u32,
+    until_evaluation: u32,
     period: u32,
     costs: Option<SplitCosts>,
 }
@@ -111,34 +111,34 @@ impl SplitCosts {
 }
 
 impl SplitEstimator {
-    /// Creates an estimator for splits into `pieces` segments, or up to `most` where fewer multiply
-    /// entries.
-    pub fn new(pieces: usize, most: usize) -> SplitEstimator {
+    /// Creates an estimator for splits into `min_segments` segments, or up to `max_segments` where
+    /// fewer multiply entries.
+    pub fn new(min_segments: usize, max_segments: usize) -> SplitEstimator {
         SplitEstimator {
-            pieces: (pieces, most),
+            segment_counts: (min_segments, max_segments),
             paths: HashMap::default(),
             hasher: HashState::default(),
             ids: 0,
-            every: SAMPLING_INTERVAL,
-            left: SAMPLING_INTERVAL,
-            first: FIRST_PERIOD,
+            interval: SAMPLING_INTERVAL,
+            until_sample: SAMPLING_INTERVAL,
+            first_period: FIRST_PERIOD,
             scratch: HashCounts::default(),
         }
     }
 
     /// Returns whether the current packet is a sample.
     pub fn is_sample(&mut self) -> bool {
-        self.left -= 1;
-        let due = self.left == 0;
+        self.until_sample -= 1;
+        let due = self.until_sample == 0;
         if due {
-            self.left = self.every;
+            self.until_sample = self.interval;
         }
         due
     }
 
     /// Samples every packet and evaluates after few samples, for tests.
     pub fn sample_eagerly(&mut self) {
-        (self.every, self.left, self.first) = (1, 1, 3);
+        (self.interval, self.until_sample, self.first_period) = (1, 1, 3);
     }
 
     fn path_hash(&self, units: &[PathUnit]) -> u64 {
@@ -166,13 +166,13 @@ impl SplitEstimator {
             self.paths.clear();
             self.ids = 0;
         }
-        let SplitEstimator { paths, ids, scratch, pieces, first, .. } = self;
+        let SplitEstimator { paths, ids, scratch, segment_counts, first_period, .. } = self;
         let new_path = || SampledPath {
             ids: Vec::new(),
             distinct_samples: HashSet::default(),
             next: 0,
-            left: *first,
-            period: *first,
+            until_evaluation: *first_period,
+            period: *first_period,
             costs: None,
         };
         let path = paths.entry(key).or_insert_with(new_path);
@@ -189,11 +189,11 @@ impl SplitEstimator {
             sample.iter_mut().zip(units).for_each(|(id, unit)| *id = unit.id);
             path.next = (path.next + 1) % MAX_SAMPLES_PER_PATH;
         }
-        path.left -= 1;
-        if path.left == 0 {
+        path.until_evaluation -= 1;
+        if path.until_evaluation == 0 {
             path.period = (path.period * 2).min(MAX_PERIOD);
-            path.left = path.period;
-            path.update_costs(units.len(), *pieces, scratch);
+            path.until_evaluation = path.period;
+            path.update_costs(units.len(), *segment_counts, scratch);
         }
     }
 

@@ -24,8 +24,8 @@ impl<K: Copy + Ord + Hash> Buckets<K> {
     pub fn new(members: &[(K, u32)], former: Option<&Buckets<K>>) -> Buckets<K> {
         let size = (members.len() * MIN_BUCKETS).next_power_of_two().clamp(MIN_BUCKETS, MAX_BUCKETS);
         let former = former.map_or(&[][..], |former| &former.homes);
-        // A group that grows repeats its buckets, and one that shrinks keeps the first ones, so that
-        // the lower bits of the hash lead to the same members.
+        // A group that grows repeats its buckets, and one that shrinks keeps the first ones, so
+        // that the lower bits of the hash lead to the same members.
         let mut homes: Vec<Option<K>> = (0..size).map(|at| former.get(at % former.len().max(1)).copied()).collect();
         // Buckets that each member lacks to have its share.
         let mut missing = shares(members, size);
@@ -75,7 +75,8 @@ impl<K: Copy + Ord + Hash> Buckets<K> {
     }
 }
 
-/// Returns the number of buckets of each member: in proportion to the weights, by largest remainder.
+/// Returns the number of buckets of each member: in proportion to the weights, by largest
+/// remainder.
 fn shares<K>(members: &[(K, u32)], size: usize) -> Vec<usize> {
     let total: u64 = members.iter().map(|(_, weight)| u64::from(*weight).max(1)).sum();
     let share_times_total = |weight: u32| size as u64 * u64::from(weight).max(1);
@@ -121,8 +122,8 @@ mod tests {
         assert_eq!(moved, back.len() / 4, "only as many as the new member's share");
     }
 
-    /// After each of 1,000 flaps, no flow of a member that is usable has moved, and the flows of the
-    /// others are at usable members.
+    /// After each of 1,000 flaps, no flow of a member that is usable has moved, and the flows of
+    /// the others are at usable members.
     #[test]
     fn a_thousand_flaps_move_only_the_flows_of_the_members_that_flap() {
         let mut rng = fastrand::Rng::with_seed(3);

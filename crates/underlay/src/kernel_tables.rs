@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A neighbour by its interface and its address, which can be of another IP version than the packets
-/// sent to it.
+/// A neighbour by its interface and its address, which can be of another IP version than the
+/// packets sent to it.
 pub type HopKey = (u32, IpAddr);
 
 /// Depth of groups in groups; the kernel allows one.

@@ -1,8 +1,8 @@
 //! Messages of rtnetlink(7): those about neighbours, next hop objects and routes.
 //!
-//! Only attributes that decide about paths are read; unknown ones are skipped, because newer kernels
-//! add some. The numbers are those of the kernel's `linux/rtnetlink.h`, `linux/neighbour.h` and
-//! `linux/nexthop.h`. All integers are in the machine's byte order, addresses in network order.
+//! Only attributes that decide about paths are read; unknown ones are skipped, because newer
+//! kernels add some. The numbers are those of the kernel's `linux/rtnetlink.h`, `linux/neighbour.h`
+//! and `linux/nexthop.h`. All integers are in the machine's byte order, addresses in network order.
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -322,7 +322,8 @@ fn parse_route(body: &[u8]) -> Option<Route> {
     })
 }
 
-/// Parses the next hops of a route with several: a list of `struct rtnexthop`, each with attributes.
+/// Parses the next hops of a route with several: a list of `struct rtnexthop`, each with
+/// attributes.
 fn parse_multipath(family: u8, mut bytes: &[u8]) -> Vec<RouteHop> {
     const RTNEXTHOP: usize = 8;
     const RTNH_F_DEAD: u8 = 1;

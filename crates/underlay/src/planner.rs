@@ -159,8 +159,8 @@ impl PathPlanner {
         planned
     }
 
-    /// Computes the next hops of the routes, and the buckets of groups. This is all that a change of
-    /// a link or of a neighbour needs.
+    /// Computes the next hops of the routes, and the buckets of groups. This is all that a change
+    /// of a link or of a neighbour needs.
     pub fn plan_hops(&self, kernel: &KernelTables, uplinks: &[KernelUplink]) -> PlannedHops {
         let by_interface = index_uplinks(uplinks);
         let mut planned = PlannedHops::default();

@@ -159,7 +159,8 @@ impl RewriteBuilder {
         let layout = share_layout(&mut self.flows, &self.facts.pipeline, &template, path_record)?;
         let fill_context = FillContext { flows: &mut self.flows, backing, row: &mut self.row };
         let filled = fill_context.fill_row(&template, layout, (received, resulting, true), path_record);
-        // The rewrite must reproduce the packet's result.
+        // The rewrite must reproduce the result of the packet that the template was built from
+        // (`true`).
         self.stats.faults += u64::from(matches!(filled, Err(NotRewritable::Aborted)));
         match filled {
             Ok(()) => Ok(BuiltRewrite { layout, holds_layout: true }),

@@ -49,8 +49,8 @@ impl SymbolicExecutor {
             CounterCount => self.execute_count(stepper, call),
             DirectCounterCount => self.execute_direct_count(stepper, call),
             HashGet | Checksum16Get if call.args.len() == 1 && is_checksum16 => {
-                let words = self.checksum_terms(stepper, arg_regs(call, 0));
-                result = SymbolicValue::Sum(Box::new(words), true);
+                let sum = self.checksum_terms(stepper, arg_regs(call, 0));
+                result = SymbolicValue::Sum(Box::new(sum), true);
             }
             HashGet | Hash | Checksum16Get | ChecksumUpdate | IsHostPort | IsNetPort | SendToPort | Assert | Assume => {
                 self.constrain_args(call);
@@ -159,6 +159,7 @@ impl SymbolicExecutor {
             if let (SymbolicValue::Length(length), 16..=64) = (self.origin_of(reg.first_word), reg.width)
                 && self.constraints.is_short(length)
             {
+                // The length is in the low 16 bits. The bits above are 0.
                 operands.extend((16..reg.width).map(|_| SumOperand::Bit(FIXED, false)));
                 self.constraints.constrain_within(length, 0xffff);
                 operands.push(SumOperand::Length(length));

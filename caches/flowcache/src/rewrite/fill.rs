@@ -94,21 +94,21 @@ impl RowFiller<'_> {
             (Verdict::Drop(_), None) => self.put_small_number(0, reason),
             _ => return None,
         }
-        for (at, (words, _)) in template.checks.iter().enumerate() {
-            let constant = row::folded_constant(self.constraints.sum_constant(words));
+        for (at, (sum, _)) in template.checks.iter().enumerate() {
+            let constant = row::folded_constant(self.constraints.sum_constant(sum));
             self.put_small_number(self.layout.check_constants + at, constant);
         }
         self.fill_record(path_record, backing)?;
         let (first, last) = self.constraints.lengths;
         row::set_lengths(self.row, (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32));
-        let mut words = [[0; BLOCK]; BLOCKS];
+        let mut key_words = [[0; BLOCK]; BLOCKS];
         let first_word = extractor.extract_key(
             &window::window(&self.constraints.window),
             (received.bytes.len(), received.port),
-            &mut words,
+            &mut key_words,
         );
         self.row[HEADER] = first_word;
-        self.row[HEADER + 1..self.layout.set_bits].copy_from_slice(&words.as_flattened()[..extractor.len() - 1]);
+        self.row[HEADER + 1..self.layout.set_bits].copy_from_slice(&key_words.as_flattened()[..extractor.len() - 1]);
         self.reproduces_result(received.bytes, resulting).then_some(())
     }
 
@@ -130,13 +130,13 @@ impl RowFiller<'_> {
             self.put_small_number(1 + at, add as u32);
         }
         let layout = self.layout;
-        let sums = &layout.header_rewrite.as_ref()?.sums;
-        for (number, ((at, words, complement), (_, terms, _))) in head.sums.iter().zip(sums).enumerate() {
+        let shared_sums = &layout.header_rewrite.as_ref()?.sums;
+        for (number, ((at, sum, complement), (_, terms, _))) in head.sums.iter().zip(shared_sums).enumerate() {
             let at = usize::from(*at);
             let value = u16::from_be_bytes([*resulting.get(at)?, *resulting.get(at + 1)?]);
-            let constant = match words.varies && !is_own {
-                true => self.constraints.solve_constant(words, terms, if *complement { !value } else { value })?,
-                false => self.constraints.sum_constant(words),
+            let constant = match sum.varies && !is_own {
+                true => self.constraints.solve_constant(sum, terms, if *complement { !value } else { value })?,
+                false => self.constraints.sum_constant(sum),
             };
             self.put_small_number(layout.sum_constants + number, row::folded_constant(constant));
         }

@@ -150,7 +150,8 @@ pub struct NewHeader {
     /// Length of the new header: the bytes of the sent packet that `keep_mask` and `set_bytes`
     /// produce.
     pub len: u16,
-    /// Mask of the bits kept from the packet: byte `i` is the received packet's byte `i - len_delta`.
+    /// Mask of the bits kept from the packet: byte `i` is the received packet's byte
+    /// `i - len_delta`.
     pub keep_mask: [u8; WINDOW],
     /// All other bits.
     pub set_bytes: [u8; WINDOW],

@@ -51,8 +51,8 @@ impl SymbolicExecutor {
                 self.emitted.lengths.push((number_offset, length));
                 self.emitted.bits.extend((0..width).map(|_| FIXED));
             }
-            SymbolicValue::Sum(words, complement) if is_aligned => {
-                self.emitted.sums.push((number_offset, *words, complement));
+            SymbolicValue::Sum(sum, complement) if is_aligned => {
+                self.emitted.sums.push((number_offset, *sum, complement));
                 self.emitted.bits.extend((0..width).map(|_| FIXED));
             }
             _ => {
@@ -165,8 +165,7 @@ impl SymbolicExecutor {
             return Err(NotRewritable::TooMuch);
         }
         let lengths = emitted.lengths.into_iter().map(|(at, length)| ((at / 8) as u16, length)).collect();
-        let sums =
-            emitted.sums.into_iter().map(|(at, words, complement)| ((at / 8) as u16, words, complement)).collect();
+        let sums = emitted.sums.into_iter().map(|(at, sum, complement)| ((at / 8) as u16, sum, complement)).collect();
         Ok(HeaderTemplate { len_delta: len_delta as i16, len: len as u16, keep, lengths, sums })
     }
 }

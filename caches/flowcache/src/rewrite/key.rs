@@ -95,6 +95,8 @@ impl KeyExtractor {
         }
         let words = words.as_flattened_mut();
         for EndRelativeField { at, slot, places, bits, over } in &self.near {
+            // The difference can extend over two words: `bits` are in the first one, and `over` in
+            // the next.
             let distance = window::rotate_bytes(
                 window::leading_word(window::word(window, *at).wrapping_sub(length as u16)),
                 *places,

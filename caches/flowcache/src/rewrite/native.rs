@@ -334,8 +334,8 @@ impl ServeBatch for RewriteCache<Jit> {
     }
 }
 
-/// Returns the result of a packet, if a rewrite can produce it. `emissions`: its verdicts, and those
-/// of packets made of it.
+/// Returns the result of a packet, if a rewrite can produce it. `emissions`: its verdicts, and
+/// those of packets made of it.
 fn result_of_packet<'p>(emissions: &[PacketVerdict], packet: &'p Packet) -> Result<ResultingPacket<'p>, NotRewritable> {
     match emissions {
         [PacketVerdict { verdict: Verdict::ToCpu { .. }, .. }] => Err(NotRewritable::ToCpu),

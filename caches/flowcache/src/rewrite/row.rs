@@ -165,8 +165,8 @@ impl<'r> FlowRow<'r> {
         }
     }
 
-    /// Returns the number of the entry that a lookup found; `None` for a miss. `lookup`: index of the
-    /// lookup in the layout. Numbers are stored plus one, so that 0 is a miss.
+    /// Returns the number of the entry that a lookup found; `None` for a miss. `lookup`: index of
+    /// the lookup in the layout. Numbers are stored plus one, so that 0 is a miss.
     pub fn found_entry(&self, lookup: usize) -> Option<u32> {
         self.load_small_number(self.layout.entries + lookup).checked_sub(1)
     }

@@ -187,7 +187,8 @@ impl SymbolicExecutor {
                     _ => return,
                 };
                 let input = &well_known.pna[block];
-                // A cache gets complete packets only, so the excess over a segment is 0 for all of them.
+                // A cache gets complete packets only, so the excess over a segment is 0 for all of
+                // them.
                 for reg in [input.input_port, input.parser_error, input.direction, input.pass, input.segment_excess] {
                     set(reg, SymbolicValue::Const);
                 }

@@ -69,7 +69,8 @@ impl LinearLength {
     }
 }
 
-/// Length range with equal decisions, relative to the field at `field` and to a word of action data.
+/// Length range with equal decisions, relative to the field at `field` and to a word of action
+/// data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LengthRange {
     field: Option<u16>,

@@ -48,8 +48,8 @@ fn spread(samples: &[f64]) -> (f64, f64, f64) {
 /// Starts all systems, measures them in each round, and prints their results and ratios.
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let rounds: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(5);
-    let seconds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let rounds: usize = arguments.next().and_then(|argument| argument.parse().ok()).unwrap_or(5);
+    let seconds: u64 = arguments.next().and_then(|argument| argument.parse().ok()).unwrap_or(3);
     let previous_build = arguments.next().map(PathBuf::from);
     let terraced = std::env::current_exe()?.with_file_name("../terraced");
     let binary = |system: System| if system == System::RawBefore { previous_build.as_ref() } else { Some(&terraced) };
@@ -79,18 +79,18 @@ fn main() -> anyhow::Result<()> {
         "system", "TCP, Gbit/s", "resent", "lost", "bad sums", "104 bytes, kpps"
     );
     for (world, samples) in worlds.iter().zip(&samples) {
-        let text = |of: &[f64], digits: usize| {
-            let (median, least, most) = spread(of);
+        let summary = |values: &[f64], digits: usize| {
+            let (median, least, most) = spread(values);
             format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
         };
         println!(
             "{:<28} {:>24} {:>20} {:>8.0} {:>8.0} {:>26}",
             world.system.name(),
-            text(&samples.gigabits, 2),
-            text(&samples.resent, 0),
+            summary(&samples.gigabits, 2),
+            summary(&samples.resent, 0),
             samples.lost.iter().fold(0.0, |sum, lost| sum + lost),
             samples.wrong,
-            text(&samples.small, 0),
+            summary(&samples.small, 0),
         );
     }
     // By round, because other work on the machine differs between rounds.

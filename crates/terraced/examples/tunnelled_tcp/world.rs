@@ -157,18 +157,18 @@ impl World {
     /// A tool or a right is missing.
     pub fn new(system: System, terraced: &Path) -> anyhow::Result<World> {
         let name = |role: &str| format!("tcp{}-{}-{role}", std::process::id(), system as usize);
-        let (ends, middle) = ([name("a"), name("b")], name("g"));
+        let (ends, gateway_namespace) = ([name("a"), name("b")], name("g"));
         let mut namespaces = Vec::new();
-        for namespace in ends.iter().chain([&middle]) {
+        for namespace in ends.iter().chain([&gateway_namespace]) {
             ip(&format!("netns add {namespace}"))?;
             namespaces.push(Removed(namespace.clone()));
             ip(&format!("-n {namespace} link set lo up"))?;
             inside(namespace, "sysctl -qw net.ipv6.conf.default.disable_ipv6=1")?;
         }
         for (number, end) in (1..).zip(&ends) {
-            add_end(number, end, &middle)?;
+            add_end(number, end, &gateway_namespace)?;
             match system {
-                System::Linux => add_linux(number, &middle)?,
+                System::Linux => add_linux(number, &gateway_namespace)?,
                 System::XdpOffloads => drop(inside(end, "ethtool -K wire gro on")?),
                 _ if system.is_without_offloads() => {
                     inside(end, "ethtool -K wire tx off tso off gso off gro on")?;
@@ -179,10 +179,10 @@ impl World {
         let folder = tempfile::tempdir()?;
         let gateway = match system.cache() {
             None => {
-                inside(&middle, "sysctl -qw net.ipv4.ip_forward=1")?;
+                inside(&gateway_namespace, "sysctl -qw net.ipv4.ip_forward=1")?;
                 None
             }
-            Some(cache) => Some(start_gateway(system, terraced, folder.path(), cache, &middle)?),
+            Some(cache) => Some(start_gateway(system, terraced, folder.path(), cache, &gateway_namespace)?),
         };
         let mut server = Command::new("ip");
         server.args(["netns", "exec", &ends[1], "iperf3", "-s"]).stdout(Stdio::null()).stderr(Stdio::null());
