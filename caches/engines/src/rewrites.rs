@@ -127,8 +127,8 @@ impl WrappingEngine for NodeCacheEngine<RewriteCache> {
     }
 
     fn expire_entries(&mut self, now: u64) -> Vec<IdleEntry> {
-        let (idle, gone) = self.0.advance_time(now);
-        gone.into_iter().for_each(|(place, _)| self.0.release(place));
+        let (idle, removed) = self.0.advance_time(now);
+        removed.into_iter().for_each(|(place, _)| self.0.release(place));
         idle
     }
 

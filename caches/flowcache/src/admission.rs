@@ -65,10 +65,10 @@ pub struct SlowPathAdmission {
     refused_others: u64,
 }
 
-/// Returns how many of `packets` may be used after `passed` of a window's length: a sixteenth at
+/// Returns how many of `packets` may be used after `elapsed` of a window's length: a sixteenth at
 /// once, the others evenly, because a burst would crowd out others at the start of the window.
-fn released_by_now(packets: u64, passed: u64, window: u64) -> u64 {
-    let released = u128::from(packets) * u128::from(passed) / u128::from(window.max(1));
+fn released_by_now(packets: u64, elapsed: u64, window: u64) -> u64 {
+    let released = u128::from(packets) * u128::from(elapsed) / u128::from(window.max(1));
     (released as u64 + packets.div_ceil(16)).min(packets)
 }
 
@@ -95,8 +95,8 @@ impl SlowPathAdmission {
     }
 
     /// Limits the slow path by time in addition to the budget.
-    pub fn enable_pacing(&mut self, spare: MinSlowPathShare) {
-        self.pacer = Some(SlowPathPacer::new(spare));
+    pub fn enable_pacing(&mut self, min_share: MinSlowPathShare) {
+        self.pacer = Some(SlowPathPacer::new(min_share));
     }
 
     /// Returns the pacer, if time is limited.

@@ -95,8 +95,8 @@ impl SegmentCache {
     /// Limits the slow path to the time that other packets leave ([`crate::pacer`]), within its
     /// budget. Returns false without a budget ([`SegmentCacheConfig::slow_path`]). Only packets of
     /// batches ([`Engine::process`]) are measured.
-    pub fn enable_pacing(&mut self, spare: MinSlowPathShare) -> bool {
-        self.caches.admission.as_mut().map(|admission| admission.enable_pacing(spare)).is_some()
+    pub fn enable_pacing(&mut self, min_share: MinSlowPathShare) -> bool {
+        self.caches.admission.as_mut().map(|admission| admission.enable_pacing(min_share)).is_some()
     }
 
     /// Returns the occupancy of each table.
@@ -261,9 +261,9 @@ impl SegmentCache {
         // The packet runs in empty tables with the trackers and the sampler of this cache, so that
         // it changes no cached segment.
         let mut caches = SegmentTables::new(&pipeline, &program, main_control_code(&program).unwrap_or(&empty), config);
-        let swap = |one: &mut SegmentTables, other: &mut SegmentTables| {
-            std::mem::swap(&mut one.wildcard_trackers, &mut other.wildcard_trackers);
-            std::mem::swap(&mut one.sampler, &mut other.sampler);
+        let swap = |scratch: &mut SegmentTables, cache: &mut SegmentTables| {
+            std::mem::swap(&mut scratch.wildcard_trackers, &mut cache.wildcard_trackers);
+            std::mem::swap(&mut scratch.sampler, &mut cache.sampler);
         };
         swap(&mut caches, &mut self.caches);
         // The path sampler's hashes depend on this hasher.

@@ -28,8 +28,8 @@ type IndexNode = [u32; 4];
 const PREVIOUS: usize = 0;
 const NEXT: usize = 1;
 
-fn index_node(before: u32, behind: u32, place: CacheItemRef) -> IndexNode {
-    [before, behind, place.0, place.1]
+fn index_node(previous: u32, next: u32, item: CacheItemRef) -> IndexNode {
+    [previous, next, item.0, item.1]
 }
 
 fn item_of_node(node: IndexNode) -> CacheItemRef {
@@ -204,7 +204,7 @@ impl InvalidationIndex {
     ) {
         self.collect_lists(
             wildcard_trackers,
-            segment.dependencies.iter().map(|asked| (asked.table, asked.found_entry, &*asked.key)),
+            segment.dependencies.iter().map(|lookup| (lookup.table, lookup.found_entry, &*lookup.key)),
             lists,
         );
     }

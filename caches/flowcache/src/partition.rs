@@ -87,12 +87,13 @@ pub fn scores_by_fields(fields: &[FieldSet]) -> Vec<Vec<i64>> {
     let mut scores = vec![vec![0; units]; units];
     for (first, scores) in scores.iter_mut().enumerate() {
         let mut union = FieldSet::new();
-        let mut overlap = true;
+        let mut is_related = true;
         for last in first..units {
-            let own = &fields[last];
-            overlap &= last == first || own.is_empty() || union.is_empty() || !own.is_disjoint(&union);
-            union.extend(own);
-            scores[last] = if overlap { 10 * (last - first) as i64 } else { 0 };
+            let unit_fields = &fields[last];
+            is_related &=
+                last == first || unit_fields.is_empty() || union.is_empty() || !unit_fields.is_disjoint(&union);
+            union.extend(unit_fields);
+            scores[last] = if is_related { 10 * (last - first) as i64 } else { 0 };
         }
     }
     scores

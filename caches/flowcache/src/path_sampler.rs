@@ -85,14 +85,14 @@ impl PathSampler {
         Some(hit_segments.iter().flat_map(|(table, place)| self.units_of_segment(*table, *place)).copied().collect())
     }
 
-    /// Records a miss: after the units `before` the packet continued through `units`, up to the end
-    /// of the cacheable part. Returns the costs of its path.
-    pub fn record_miss(&mut self, before: &[PathUnit], units: &[PathUnit]) -> Option<&SplitCosts> {
-        let all = [before, units].concat();
+    /// Records a miss: after the units `units_before` the packet continued through `units`, up to
+    /// the end of the cacheable part. Returns the costs of its path.
+    pub fn record_miss(&mut self, units_before: &[PathUnit], units: &[PathUnit]) -> Option<&SplitCosts> {
+        let path = [units_before, units].concat();
         if self.is_sample {
-            self.estimator.add_sample(&all);
+            self.estimator.add_sample(&path);
         }
-        self.estimator.costs(&all)
+        self.estimator.costs(&path)
     }
 
     /// Returns the costs of a path.

@@ -105,10 +105,10 @@ pub struct Segment {
 impl Segment {
     /// Returns the approximate memory use in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let asked: usize =
-            self.dependencies.iter().map(|asked| size_of_val(&*asked.key) + size_of_val(&*asked.mask)).sum();
+        let lookups: usize =
+            self.dependencies.iter().map(|lookup| size_of_val(&*lookup.key) + size_of_val(&*lookup.mask)).sum();
         let lists = size_of_val(&*self.mask) + size_of_val(&*self.values) + size_of_val(&*self.replay_ops);
-        size_of::<Segment>() + lists + size_of_val(&*self.dependencies) + asked
+        size_of::<Segment>() + lists + size_of_val(&*self.dependencies) + lookups
     }
 
     /// Returns the number of tables that the segment covers.

@@ -25,8 +25,8 @@ struct GhostList {
 }
 
 impl GhostList {
-    fn new(room: usize) -> GhostList {
-        GhostList { capacity: room.max(1), known: HashSet::default(), order: VecDeque::new() }
+    fn new(capacity: usize) -> GhostList {
+        GhostList { capacity: capacity.max(1), known: HashSet::default(), order: VecDeque::new() }
     }
 
     /// Inserts the hash. Returns true if the list contained it.
@@ -63,11 +63,11 @@ pub struct SplitPolicy {
 }
 
 impl SplitPolicy {
-    /// Creates the policy of a cache for `room` segments in total.
-    pub fn new(room: usize) -> SplitPolicy {
+    /// Creates the policy of a cache with a total capacity in segments.
+    pub fn new(capacity: usize) -> SplitPolicy {
         SplitPolicy {
-            whole_ghost: GhostList::new(room),
-            segment_ghost: GhostList::new(room),
+            whole_ghost: GhostList::new(capacity),
+            segment_ghost: GhostList::new(capacity),
             paths: HashMap::default(),
         }
     }

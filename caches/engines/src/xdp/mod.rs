@@ -162,10 +162,10 @@ impl<R: BackingEngine> XdpEngine<R> {
         let Ok(kernel) = &self.kernel else { return None };
         let kernel_place = &mut self.kernel_places[place as usize];
         kernel_place.key?;
-        let now = kernel.flow_counters(place);
-        let before = std::mem::replace(&mut kernel_place.credited, now);
-        let counter = now.counter.since(before.counter);
-        (!counter.is_zero()).then_some((counter.packets, counter.bytes, now.last))
+        let counters = kernel.flow_counters(place);
+        let credited = std::mem::replace(&mut kernel_place.credited, counters);
+        let counter = counters.counter.since(credited.counter);
+        (!counter.is_zero()).then_some((counter.packets, counter.bytes, counters.last))
     }
 
     /// Fetches and applies all counts. Releases places of removed flows after [`REUSE_DELAY`].
@@ -300,8 +300,8 @@ where
 
     fn expire_entries(&mut self, now: u64) -> Vec<IdleEntry> {
         self.merge_counts();
-        let (idle, gone) = self.cache.advance_time(now);
-        gone.into_iter().for_each(|(place, flow)| self.retire(place, flow));
+        let (idle, removed) = self.cache.advance_time(now);
+        removed.into_iter().for_each(|(place, flow)| self.retire(place, flow));
         idle
     }
 

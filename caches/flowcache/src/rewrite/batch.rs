@@ -44,10 +44,10 @@ where
             return self.measure_batch(|cache| cache.serve_packets(packets, 0, out));
         }
         for (at, packet) in packets.iter_mut().enumerate() {
-            let (mark, before) = (packet.trace_id, self.builder.stats.clone());
+            let (trace_id, before) = (packet.trace_id, self.builder.stats.clone());
             self.serve_packets(std::slice::from_mut(packet), at, out);
-            if mark != 0 {
-                self.packet_explanations.push((mark, self.builder.stats.describe_packet_since(&before)));
+            if trace_id != 0 {
+                self.packet_explanations.push((trace_id, self.builder.stats.describe_packet_since(&before)));
             }
         }
     }
@@ -111,15 +111,15 @@ impl<R: BackingEngine> RewriteCache<R> {
     /// # Errors
     /// Those of [`RewriteCache::write`]; no state has changed.
     pub fn write_and_release(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        let gone = self.write(batch)?;
-        gone.into_iter().for_each(|(place, _)| self.release(place));
+        let removed = self.write(batch)?;
+        removed.into_iter().for_each(|(place, _)| self.release(place));
         Ok(())
     }
 
     /// Advances time and releases the places of removed flows, for a cache without kernel flows.
     pub(super) fn advance_and_release(&mut self, now: u64) {
-        let (idle, gone) = self.advance_time(now);
-        gone.into_iter().for_each(|(place, _)| self.builder.flows.release(place));
+        let (idle, removed) = self.advance_time(now);
+        removed.into_iter().for_each(|(place, _)| self.builder.flows.release(place));
         self.backing.notify(idle);
     }
 

@@ -394,14 +394,14 @@ impl<R: BackingEngine> RewriteCache<R> {
     }
 
     fn remove_stale(&mut self, stale: BTreeSet<u32>) -> Vec<(u32, CachedFlow)> {
-        let gone = self.remove_places(stale);
-        self.builder.stats.stale += gone.len() as u64;
-        gone
+        let removed = self.remove_places(stale);
+        self.builder.stats.stale += removed.len() as u64;
+        removed
     }
 
     fn remove_places(&mut self, places: impl IntoIterator<Item = u32>) -> Vec<(u32, CachedFlow)> {
-        let RewriteBuilder { flows, facts: known, .. } = &mut self.builder;
-        places.into_iter().filter_map(|place| Some((place, flows.remove(known, place)?))).collect()
+        let RewriteBuilder { flows, facts, .. } = &mut self.builder;
+        places.into_iter().filter_map(|place| Some((place, flows.remove(facts, place)?))).collect()
     }
 
     /// Advances time to `now` (ns). Returns idle table entries, and removed rewrites: those that
@@ -410,19 +410,19 @@ impl<R: BackingEngine> RewriteCache<R> {
         self.flush_counters();
         let idle = self.backing.advance_time(now);
         let mut stale = BTreeSet::new();
-        for gone in idle.iter().filter(|gone| gone.deleted) {
+        for entry in idle.iter().filter(|entry| entry.deleted) {
             self.builder.flows.collect_dependents_of_entry(
                 &self.builder.facts,
-                gone.table,
-                &gone.entry,
+                entry.table,
+                &entry.entry,
                 None,
                 &mut stale,
             );
         }
-        let mut gone = self.remove_stale(stale);
+        let mut removed = self.remove_stale(stale);
         let unused = self.idle_places(now);
-        gone.extend(self.remove_places(unused));
-        (idle, gone)
+        removed.extend(self.remove_places(unused));
+        (idle, removed)
     }
 
     /// Returns the places of idle rewrites and counts them as expired. Each call searches a part of
@@ -438,10 +438,10 @@ impl<R: BackingEngine> RewriteCache<R> {
     pub fn evict_flows(&mut self, count: usize) -> Vec<(u32, CachedFlow)> {
         self.flush_counters();
         let oldest = self.builder.flows.find_oldest_places(count);
-        let gone = self.remove_places(oldest);
-        self.builder.stats.evicted += gone.len() as u64;
+        let evicted = self.remove_places(oldest);
+        self.builder.stats.evicted += evicted.len() as u64;
         self.reset_row_memory();
-        gone
+        evicted
     }
 
     /// Resets the row memory if no rows and no deferred counts remain.

@@ -96,9 +96,11 @@ impl SumWords {
     #[inline]
     fn sum_of(&self, constant: u32, window: &PacketWindow, length: usize) -> u16 {
         // The byte order does not change a one's complement sum (RFC 1071, section 2 B).
-        let known = u64::from((constant as u16).to_be());
-        let mut sum =
-            self.words.iter().fold(known, |sum, (at, mask)| add_ones_complement(sum, load_word(window, *at) & mask));
+        let constant_word = u64::from((constant as u16).to_be());
+        let mut sum = self
+            .words
+            .iter()
+            .fold(constant_word, |sum, (at, mask)| add_ones_complement(sum, load_word(window, *at) & mask));
         if self.lengths != 0 {
             sum = add_ones_complement(sum, u64::from(fold_to_16(u64::from(self.lengths) * length as u64).to_be()));
         }
@@ -283,21 +285,21 @@ impl FastExecutor {
     }
 }
 
-/// Returns the kept bytes of each word of the new header.
-fn kept_words(front: &SharedHeaderRewrite) -> Vec<KeptWord> {
-    let mut all = Vec::new();
-    for (to, keep) in front.keep.chunks(8).enumerate().take(usize::from(front.len).div_ceil(8)) {
-        let from = 8 * to as isize - isize::from(front.len_delta);
+/// Returns the kept bytes of each word of the new header; no element for a word without them.
+fn kept_words(header: &SharedHeaderRewrite) -> Vec<KeptWord> {
+    let mut kept = Vec::new();
+    for (to, keep) in header.keep.chunks(8).enumerate().take(usize::from(header.len).div_ceil(8)) {
+        let from = 8 * to as isize - isize::from(header.len_delta);
         let first = from.clamp(0, isize::from(LAST_WORD));
         // Bytes outside of the window are 0.
-        let inside = |place: usize| (0..WINDOW as isize).contains(&(from + place as isize));
-        let bits: [u8; 8] = std::array::from_fn(|place| if inside(place) { keep[place] } else { 0 });
+        let is_in_window = |place: usize| (0..WINDOW as isize).contains(&(from + place as isize));
+        let bits: [u8; 8] = std::array::from_fn(|place| if is_in_window(place) { keep[place] } else { 0 });
         let keep = u64::from_ne_bytes(bits);
         if keep != 0 {
-            all.push(KeptWord { to: to as u8, from: first as u8, places: (first - from).rem_euclid(8) as u32, keep });
+            kept.push(KeptWord { to: to as u8, from: first as u8, places: (first - from).rem_euclid(8) as u32, keep });
         }
     }
-    all
+    kept
 }
 
 #[cfg(test)]

@@ -193,10 +193,10 @@ impl RowFiller<'_> {
             return true;
         }
         let mut head = window::EMPTY;
-        let (len, taken) = row.write_header(&window, received.len(), &mut head);
-        let behind = received.get(taken..).unwrap_or_default();
-        resulting.bytes.len() == len + behind.len()
+        let (len, replaced_bytes) = row.write_header(&window, received.len(), &mut head);
+        let payload = received.get(replaced_bytes..).unwrap_or_default();
+        resulting.bytes.len() == len + payload.len()
             && resulting.bytes[..len] == head[..len]
-            && &resulting.bytes[len..] == behind
+            && &resulting.bytes[len..] == payload
     }
 }

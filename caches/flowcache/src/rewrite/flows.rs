@@ -267,8 +267,9 @@ impl FlowTable {
         (window, length): (&PacketWindow, usize),
     ) -> bool {
         let row = self.row(row);
-        let same = row.key().split_first().is_some_and(|(first, rest)| *first == lead && has_prefix(rest, words));
-        row.layout.key_mask == key_mask && same && row.can_apply(window, length)
+        let has_key =
+            row.key().split_first().is_some_and(|(first, others)| *first == lead && has_prefix(others, words));
+        row.layout.key_mask == key_mask && has_key && row.can_apply(window, length)
     }
 
     /// Returns the [`FlowTable::hash_key`] of a stored key.

@@ -144,27 +144,27 @@ impl HashSecrets {
         let product = |one: u64, other: u64, [secret, another]: &[u64; 2]| {
             u128::from(one.wrapping_add(*secret)) * u128::from(other.wrapping_add(*another))
         };
-        let ([first, second, secrets @ ..], (pairs, rest)) = (&self.0, words.as_chunks::<2>());
-        let last = rest.first().copied().unwrap_or_default();
-        let begin = product(lead, u64::from(key_mask), first).wrapping_add(product(last, 0, second));
+        let ([first, second, secrets @ ..], (pairs, odd_word)) = (&self.0, words.as_chunks::<2>());
+        let last_word = odd_word.first().copied().unwrap_or_default();
+        let start = product(lead, u64::from(key_mask), first).wrapping_add(product(last_word, 0, second));
         let pairs = pairs.iter().zip(secrets).map(|([one, other], secrets)| product(*one, *other, secrets));
-        let sum = pairs.fold(begin, u128::wrapping_add);
+        let sum = pairs.fold(start, u128::wrapping_add);
         let folded = sum as u64 ^ (sum >> 64) as u64;
         let mixed = u128::from(folded) * u128::from(first[0] | 1);
         mixed as u64 ^ (mixed >> 64) as u64
     }
 }
 
-/// Returns whether `others` starts with `words`.
+/// Returns whether `others` starts with `words`. Collects all differences first, so that one branch
+/// decides.
 #[inline]
 pub fn has_prefix(words: &[u64], others: &[u64]) -> bool {
-    let (pairs, rest) = words.as_chunks::<2>();
-    let behind = others.get(2 * pairs.len()..).unwrap_or_default();
-    let differ =
-        |all: [u64; 2], (one, other): (&[u64; 2], &[u64; 2])| [all[0] | one[0] ^ other[0], all[1] | one[1] ^ other[1]];
-    let [even, odd] = pairs.iter().zip(others.as_chunks::<2>().0).fold([0; 2], differ);
-    let last = rest.iter().zip(behind).fold(0, |all, (one, other)| all | one ^ other);
-    even | odd | last == 0
+    let (pairs, odd_word) = words.as_chunks::<2>();
+    let remaining = others.get(2 * pairs.len()..).unwrap_or_default();
+    let differences = |all: [u64; 2], (a, b): (&[u64; 2], &[u64; 2])| [all[0] | a[0] ^ b[0], all[1] | a[1] ^ b[1]];
+    let [even, odd] = pairs.iter().zip(others.as_chunks::<2>().0).fold([0; 2], differences);
+    let last_difference = odd_word.iter().zip(remaining).fold(0, |all, (a, b)| all | a ^ b);
+    even | odd | last_difference == 0
 }
 
 #[cfg(test)]

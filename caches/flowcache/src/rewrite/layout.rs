@@ -135,11 +135,11 @@ impl FlowLayout {
 
     /// Returns how many first bytes of a packet the header and the sums read: a multiple of 8.
     pub fn depth(&self) -> usize {
-        let front = self.header_rewrite.as_deref();
-        let written = front.iter().flat_map(|front| &front.sums).map(|(_, sum, _)| sum);
-        let summed = self.checks.iter().map(|check| &check.sum).chain(written).flat_map(|sum| &sum.terms);
-        let words = summed.map(|(at, _)| *at).chain(self.checks.iter().filter_map(|check| check.word));
-        let kept = front.map_or(0, |front| i64::from(front.len.next_multiple_of(8)) - i64::from(front.len_delta));
+        let header = self.header_rewrite.as_deref();
+        let written_sums = header.iter().flat_map(|header| &header.sums).map(|(_, sum, _)| sum);
+        let read_words = self.checks.iter().map(|check| &check.sum).chain(written_sums).flat_map(|sum| &sum.terms);
+        let words = read_words.map(|(at, _)| *at).chain(self.checks.iter().filter_map(|check| check.word));
+        let kept = header.map_or(0, |header| i64::from(header.len.next_multiple_of(8)) - i64::from(header.len_delta));
         let depth = words.map(|at| i64::from(at) + 2).chain([kept]).max().unwrap_or(0);
         (depth.max(0) as usize).next_multiple_of(8).min(WINDOW)
     }

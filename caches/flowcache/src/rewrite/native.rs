@@ -89,19 +89,19 @@ impl BackingEngine for Jit {
 const MAX_LEARNED: usize = 64;
 
 impl RewriteCache<Jit> {
-    /// Loads a verified pipeline, with a capacity of `room` flows.
+    /// Loads a verified pipeline, with a capacity in flows.
     ///
     /// # Errors
     /// Those of [`Jit::new`]; and a program that native code does not support.
-    pub fn native(pipeline: Arc<Pipeline>, config: Config, room: usize) -> Result<RewriteCache<Jit>, NativeError> {
+    pub fn native(pipeline: Arc<Pipeline>, config: Config, capacity: usize) -> Result<RewriteCache<Jit>, NativeError> {
         let jit = Jit::new_recording(pipeline.clone(), config.clone())?;
-        if let Some(why) = jit.fallback_reason() {
-            return Err(NativeError::Unsupported(why));
+        if let Some(reason) = jit.fallback_reason() {
+            return Err(NativeError::Unsupported(reason));
         }
         let load = |error| NativeError::Load(JitError::Load(error));
         let interp = Interp::new(pipeline.clone(), config.clone()).map_err(load)?;
-        let known = Arc::new(ProgramFacts::new(&pipeline, interp.program()));
-        RewriteCache::from_engine(jit, known, config, room).map_err(load)
+        let facts = Arc::new(ProgramFacts::new(&pipeline, interp.program()));
+        RewriteCache::from_engine(jit, facts, config, capacity).map_err(load)
     }
 
     /// Runs misses and inserts their rewrites. Evicts flows if no place is free. Takes packets from

@@ -65,8 +65,8 @@ pub fn add_counts(words: &mut [u64], packets: u64, bytes: u64, last: u64) -> boo
 }
 
 /// Returns whether two rows of one layout are the same rewrite.
-pub fn is_same_rewrite(one: &[u64], other: &[u64]) -> bool {
-    one[LENGTHS..] == other[LENGTHS..]
+pub fn is_same_rewrite(a: &[u64], b: &[u64]) -> bool {
+    a[LENGTHS..] == b[LENGTHS..]
 }
 
 /// Clears the reference bit as the clock hand passes. Returns its previous value.

@@ -421,8 +421,9 @@ impl PathConstraints {
 
     /// Returns the sum of the constrained terms.
     fn constrained_sum(&self, words: &SymbolicSum) -> i64 {
-        let known = |(at, bits): &(u16, u16)| word(&self.window, *at as usize) & self.constrained_bits(*at) & bits;
-        words.terms.iter().map(|term| i64::from(known(term))).sum()
+        let constrained_part =
+            |(at, bits): &(u16, u16)| word(&self.window, *at as usize) & self.constrained_bits(*at) & bits;
+        words.terms.iter().map(|term| i64::from(constrained_part(term))).sum()
     }
 
     /// Returns the constrained bits of a word.

@@ -56,10 +56,13 @@ impl CountedBytes {
         matches!(self, CountedBytes::Length(LinearLength { field: Some(_), .. }))
     }
 
-    /// Returns the byte formula of a flow. `own` returns the flow's difference.
-    pub fn byte_formula(self, own: impl FnOnce() -> u64) -> ByteCount {
+    /// Returns the byte formula of a flow. `own_difference` returns the flow's difference to the
+    /// packet's length.
+    pub fn byte_formula(self, own_difference: impl FnOnce() -> u64) -> ByteCount {
         match self {
-            CountedBytes::Length(LinearLength { field: Some(_), .. }) => ByteCount { length: true, add: own() },
+            CountedBytes::Length(LinearLength { field: Some(_), .. }) => {
+                ByteCount { length: true, add: own_difference() }
+            }
             CountedBytes::Length(LinearLength { offset, .. }) => ByteCount { length: true, add: offset as u64 },
             CountedBytes::Constant(bytes) => ByteCount { length: false, add: bytes },
         }

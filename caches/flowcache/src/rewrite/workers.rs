@@ -245,10 +245,10 @@ impl Drop for WorkerCache {
 impl RewriteCache<Jit> {
     /// Creates an empty cache for another worker, with the same tables, objects and configuration.
     fn new_for_worker(&self) -> Result<RewriteCache<Jit>, LoadError> {
-        let known = self.builder.facts.clone();
+        let facts = self.builder.facts.clone();
         let mut cache = RewriteCache::from_engine(
             self.backing.new_worker(),
-            known,
+            facts,
             self.config.clone(),
             self.builder.flows.capacity(),
         )?;
