@@ -169,8 +169,8 @@ fn version_index(prefix: IpNet) -> usize {
     usize::from(prefix.addr().is_ipv6())
 }
 
-fn merge_hops(known: &mut Route, other: Route) {
-    if let (RouteAction::Forward(hops), RouteAction::Forward(more)) = (&mut known.action, other.action) {
+fn merge_hops(stored: &mut Route, other: Route) {
+    if let (RouteAction::Forward(hops), RouteAction::Forward(more)) = (&mut stored.action, other.action) {
         hops.extend(more);
     }
 }

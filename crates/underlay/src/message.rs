@@ -131,8 +131,8 @@ pub enum DumpKind {
 }
 
 /// Returns the request for a dump.
-pub fn dump_request(what: DumpKind, sequence: u32) -> Vec<u8> {
-    let (kind, family, body) = match what {
+pub fn dump_request(kind: DumpKind, sequence: u32) -> Vec<u8> {
+    let (kind, family, body) = match kind {
         DumpKind::Neighbours => (kind::GET_NEIGHBOUR, 0, BODY),
         DumpKind::NextHops => (kind::GET_NEXT_HOP, 0, NEXT_HOP_BODY),
         DumpKind::RoutesV4 => (kind::GET_ROUTE, AF_INET, BODY),

@@ -81,8 +81,8 @@ fn attacker(name: &str, plain: &str, tls: &str, seconds: &str) -> anyhow::Result
 fn leave_the_worker_alone() {
     let pid = std::process::id().to_string();
     let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
-    let done = Command::new("taskset").args(["-cp", &format!("1-{}", last.max(1)), &pid]).output();
-    if !done.is_ok_and(|output| output.status.success()) {
+    let output = Command::new("taskset").args(["-cp", &format!("1-{}", last.max(1)), &pid]).output();
+    if !output.is_ok_and(|result| result.status.success()) {
         eprintln!("taskset does not work here: the service may take time from the worker");
     }
 }
