@@ -258,31 +258,31 @@ impl InvalidationIndex {
         if count == 0 {
             return NO_NODE;
         }
-        let nodes = match self.free_runs.get_mut(count).and_then(Vec::pop) {
-            Some(nodes) => nodes,
+        let first_node = match self.free_runs.get_mut(count).and_then(Vec::pop) {
+            Some(first_node) => first_node,
             None => {
-                let nodes = self.node_count as u32;
+                let first_node = self.node_count as u32;
                 self.node_count += count;
                 self.nodes.grow_amortized(self.node_count);
-                nodes
+                first_node
             }
         };
         for (at, list) in lists.0.iter().enumerate() {
-            let node = nodes + at as u32;
+            let node = first_node + at as u32;
             let next = self.set_first(*list, node);
             self.nodes[node as usize] = index_node(NO_NODE, next, item);
             if let Some(next) = self.nodes.get_mut(next as usize) {
                 next[PREVIOUS] = node;
             }
         }
-        nodes
+        first_node
     }
 
     /// Unlinks an item from its lists, given its first node. Its nodes are reused together for an
     /// item with as many lists.
-    pub fn unlink_item(&mut self, nodes: u32, lists: &IndexLists) {
+    pub fn unlink_item(&mut self, first_node: u32, lists: &IndexLists) {
         for (at, list) in lists.0.iter().enumerate() {
-            let [previous, next, ..] = self.nodes[nodes as usize + at];
+            let [previous, next, ..] = self.nodes[first_node as usize + at];
             match self.nodes.get_mut(previous as usize) {
                 Some(previous) => previous[NEXT] = next,
                 None => {
@@ -300,7 +300,7 @@ impl InvalidationIndex {
         if self.free_runs.len() <= count {
             self.free_runs.resize(count + 1, Vec::new());
         }
-        self.free_runs[count].push(nodes);
+        self.free_runs[count].push(first_node);
     }
 
     /// Checks the index: each of these segments, given with its first node and its reference,

@@ -55,7 +55,7 @@ pub struct SplitEstimator {
     paths: HashMap<u64, SampledPath, HashState>,
     hasher: HashState,
     /// Number of stored hashes.
-    ids: usize,
+    hash_count: usize,
     /// Sampling interval, and packets until the next sample.
     interval: u32,
     until_sample: u32,
@@ -68,7 +68,7 @@ pub struct SplitEstimator {
 #[derive(Clone, Debug)]
 struct SampledPath {
     /// Hashes of the samples, one sample after the other.
-    ids: Vec<u32>,
+    unit_hashes: Vec<u32>,
     /// Hashes of whole samples, to find duplicates.
     distinct_samples: HashSet<u64, HashState>,
     /// Index of the oldest sample, which is replaced next once there are [`MAX_SAMPLES_PER_PATH`].
@@ -118,7 +118,7 @@ impl SplitEstimator {
             segment_counts: (min_segments, max_segments),
             paths: HashMap::default(),
             hasher: HashState::default(),
-            ids: 0,
+            hash_count: 0,
             interval: SAMPLING_INTERVAL,
             until_sample: SAMPLING_INTERVAL,
             first_period: FIRST_PERIOD,
@@ -160,15 +160,15 @@ impl SplitEstimator {
         if units.len() < 2 || units.len() > MAX_UNITS {
             return;
         }
-        let is_full = |path: &SampledPath| path.ids.len() >= MAX_SAMPLES_PER_PATH * units.len();
-        if self.ids + units.len() > MAX_HASHES && !self.paths.get(&key).is_some_and(is_full) {
+        let is_full = |path: &SampledPath| path.unit_hashes.len() >= MAX_SAMPLES_PER_PATH * units.len();
+        if self.hash_count + units.len() > MAX_HASHES && !self.paths.get(&key).is_some_and(is_full) {
             // With more paths than fit, sampling restarts.
             self.paths.clear();
-            self.ids = 0;
+            self.hash_count = 0;
         }
-        let SplitEstimator { paths, ids, scratch, segment_counts, first_period, .. } = self;
+        let SplitEstimator { paths, hash_count, scratch, segment_counts, first_period, .. } = self;
         let new_path = || SampledPath {
-            ids: Vec::new(),
+            unit_hashes: Vec::new(),
             distinct_samples: HashSet::default(),
             next: 0,
             until_evaluation: *first_period,
@@ -179,12 +179,12 @@ impl SplitEstimator {
         if !path.distinct_samples.insert(hash_sample(units.iter().map(|unit| unit.id))) {
             return;
         }
-        if path.ids.len() < MAX_SAMPLES_PER_PATH * units.len() {
-            *ids += units.len();
-            path.ids.extend(units.iter().map(|unit| unit.id));
+        if path.unit_hashes.len() < MAX_SAMPLES_PER_PATH * units.len() {
+            *hash_count += units.len();
+            path.unit_hashes.extend(units.iter().map(|unit| unit.id));
         } else {
             let offset = path.next * units.len();
-            let sample = &mut path.ids[offset..offset + units.len()];
+            let sample = &mut path.unit_hashes[offset..offset + units.len()];
             path.distinct_samples.remove(&hash_sample(sample.iter().copied()));
             sample.iter_mut().zip(units).for_each(|(id, unit)| *id = unit.id);
             path.next = (path.next + 1) % MAX_SAMPLES_PER_PATH;
@@ -200,7 +200,7 @@ impl SplitEstimator {
     /// Returns the approximate memory use in bytes.
     pub fn memory(&self) -> usize {
         let of = |path: &SampledPath| {
-            size_of_val(&*path.ids)
+            size_of_val(&*path.unit_hashes)
                 + 9 * path.distinct_samples.capacity()
                 + path.costs.as_ref().map_or(0, |costs| size_of_val(&*costs.entries))
                 + size_of::<SampledPath>()
@@ -224,13 +224,13 @@ impl SampledPath {
     /// split that needs the fewest. `units`: number of units of the path. The split has
     /// `min_segments` segments, or up to `max_segments` where fewer multiply entries.
     fn update_costs(&mut self, units: usize, (min_segments, max_segments): (usize, usize), scratch: &mut HashCounts) {
-        let samples = self.ids.len() / units;
+        let samples = self.unit_hashes.len() / units;
         let mut counts = vec![SampleCounts::default(); units * units];
         let mut hashes = vec![0u64; samples];
         for first in 0..units {
             hashes.fill(0);
             for last in first..units {
-                for (hash, sample) in hashes.iter_mut().zip(self.ids.chunks_exact(units)) {
+                for (hash, sample) in hashes.iter_mut().zip(self.unit_hashes.chunks_exact(units)) {
                     *hash = extend_hash(*hash, sample[last]);
                 }
                 let range_counts = scratch.count(&hashes);
@@ -419,6 +419,6 @@ mod tests {
                 sharing.add_sample(&units);
             }
         }
-        assert!(sharing.ids <= super::MAX_HASHES, "{}", sharing.ids);
+        assert!(sharing.hash_count <= super::MAX_HASHES, "{}", sharing.hash_count);
     }
 }

@@ -57,12 +57,13 @@ impl SymbolicExecutor {
             return self.execute_move(stepper, pc, slots);
         }
         let result = self.single_slot_result(stepper, op);
+        // A field write that is no move goes to an invalid header and has no effect.
         if result.is_none() && !matches!(op, Op::Field1 { .. } | Op::FieldN { .. }) {
             self.execute_opaque(block, pc);
         }
         let step = stepper.step(pc);
-        if let Some((d, origin)) = result {
-            self.set_origin(d, origin);
+        if let Some((destination, origin)) = result {
+            self.set_origin(destination, origin);
         }
         step
     }

@@ -184,7 +184,8 @@ impl RewriteCache {
 
 impl ServeBatch for RewriteCache {
     /// Serves groups of packets with one receive time: rewrites the hits, then runs each miss and
-    /// inserts its rewrite before the next packet.
+    /// inserts its rewrite before the next packet. `offset`: index of the first packet in its
+    /// batch.
     fn serve_packets(&mut self, packets: &mut [Packet], offset: usize, out: &mut BatchOutput) {
         let mut verdicts = std::mem::take(&mut self.slow_path.verdicts);
         // In programs with add-on-miss tables, each packet is finished before the next lookup.

@@ -84,9 +84,9 @@ impl RewriteBuilder {
         }
     }
 
-    /// Builds the rewrite of a recorded packet from its path's template, or else repeats the packet
-    /// under symbolic execution. `resulting`: the packet that the engine made of it, or the reason
-    /// why no rewrite can produce that.
+    /// Builds the rewrite of a recorded packet, received at `now` (ns), from its path's template,
+    /// or else repeats the packet under symbolic execution. `resulting`: the packet that the engine
+    /// made of it, or the reason why no rewrite can produce that.
     pub fn build_from_path<R: BackingEngine>(
         &mut self,
         backing: &R,

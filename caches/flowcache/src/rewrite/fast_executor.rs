@@ -162,6 +162,7 @@ impl FastExecutor {
             let mut keep = header.keep;
             // Bytes after the header stay as they are.
             keep[len..].fill(0xff);
+            // In place, 16 bytes are rewritten at once.
             let pairs = keep.as_chunks::<16>().0.iter().take(len.div_ceil(16));
             pairs.map(|bytes| [0, 1].map(|at| u64::from_ne_bytes(bytes.as_chunks::<8>().0[at]))).collect()
         };

@@ -134,7 +134,8 @@ impl RewriteCache<Jit> {
     }
 
     /// Moves packets into the batch for [`RewriteCache::learn_misses`]; packets to insert are
-    /// copied. Returns the number of consumed elements of `missing`.
+    /// copied. Returns the number of consumed elements of `missing`. Each has the index of a packet
+    /// and the hash of its flow.
     fn gather_misses(
         &mut self,
         misses: &mut MissBatch,
@@ -306,7 +307,7 @@ impl RewriteCache<Jit> {
 
 impl ServeBatch for RewriteCache<Jit> {
     /// Serves groups of packets with one receive time. While the cache is nearly full, most groups
-    /// insert no flow, or even skip the lookup.
+    /// insert no flow, or even skip the lookup. `offset`: index of the first packet in its batch.
     fn serve_packets(&mut self, packets: &mut [Packet], offset: usize, out: &mut BatchOutput) {
         let mut verdicts = std::mem::take(&mut self.slow_path.verdicts);
         let mut first = 0;
