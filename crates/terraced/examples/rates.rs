@@ -230,6 +230,7 @@ async fn beside_forwarding(folder: &Path, tls: &ClientTls, entries: u64, batch: 
         }
     };
     rate_alone(1).await?;
+    // Without and with writes.
     let mut rates = [Vec::new(), Vec::new()];
     for group in requests.chunks((PACE * 3 / batch).max(1) as usize) {
         rates[0].push(rate_alone(3).await?);
