@@ -41,6 +41,8 @@ const ENTRIES: usize = 8_000;
 pub struct CacheEngines;
 
 impl CacheWing for CacheEngines {
+    /// Returns the factory of engines with a cache of this kind: in the kernel for `xdp`, otherwise
+    /// in user space.
     fn cache_factory(&self, setting: &CacheSetting, kind: CacheKind) -> SharedEngineFactory {
         let plan = plan(setting, kind);
         if kind != CacheKind::Xdp {
@@ -69,6 +71,7 @@ impl CacheWing for CacheEngines {
     }
 }
 
+/// Returns the configuration of a cache of this kind from its settings in `node.toml`.
 fn plan(setting: &CacheSetting, kind: CacheKind) -> CachePlan {
     let CacheSetting {
         tables,
@@ -79,11 +82,11 @@ fn plan(setting: &CacheSetting, kind: CacheKind) -> CachePlan {
         tenant_field,
         ..
     } = setting;
-    let usual = if kind == CacheKind::Xdp { XdpPlan::FLOWS as usize } else { ENTRIES };
+    let default_entries = if kind == CacheKind::Xdp { XdpPlan::FLOWS as usize } else { ENTRIES };
     let tables = tables.unwrap_or(4);
-    let spare = slow_path_min_cpu_percent.map(|percent| MinSlowPathShare { percent });
+    let min_share = slow_path_min_cpu_percent.map(|percent| MinSlowPathShare { percent });
     // Pacing needs a budget. Without a configured one, this rate exceeds any core.
-    let slow_path_max_pps = slow_path_max_pps.or(spare.map(|_| 1_000_000_000));
+    let slow_path_max_pps = slow_path_max_pps.or(min_share.map(|_| 1_000_000_000));
     let cache = SegmentCacheConfig {
         kind: match kind {
             CacheKind::None | CacheKind::Rewrites | CacheKind::Xdp | CacheKind::Exact => SegmentCacheKind::Exact,
@@ -91,10 +94,15 @@ fn plan(setting: &CacheSetting, kind: CacheKind) -> CachePlan {
             CacheKind::SubTraversal => SegmentCacheKind::SubTraversal { tables },
             CacheKind::Adaptive => SegmentCacheKind::Adaptive { tables },
         },
-        max_segments: max_entries.unwrap_or(usual),
+        max_segments: max_entries.unwrap_or(default_entries),
         idle_ns: idle_timeout_ms.map(|ms| ms.saturating_mul(1_000_000)),
         slow_path: slow_path_max_pps.map(SlowPathBudget::per_second),
         ..SegmentCacheConfig::default()
     };
-    CachePlan { cache, min_slow_path_share: spare, is_rewrite_cache: !kind.is_model(), tenant: tenant_field.clone() }
+    CachePlan {
+        cache,
+        min_slow_path_share: min_share,
+        is_rewrite_cache: !kind.is_model(),
+        tenant: tenant_field.clone(),
+    }
 }

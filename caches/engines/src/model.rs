@@ -9,6 +9,7 @@ use ir::Pipeline;
 use node::engine::{EngineControl, REFERENCE_REQUESTED, WrappingEngine, shared_control};
 use std::sync::Arc;
 
+/// Creates the engine of a node with a model of a SmartNIC's cache.
 pub(crate) fn load(
     plan: &CachePlan,
     pipeline: &Arc<Pipeline>,
@@ -21,8 +22,8 @@ pub(crate) fn load(
     {
         return Err(no_tenant(tenant));
     }
-    if let Some(spare) = plan.min_slow_path_share {
-        engine.enable_pacing(spare);
+    if let Some(share) = plan.min_slow_path_share {
+        engine.enable_pacing(share);
     }
     Ok(shared_control(pipeline, NodeCacheEngine(engine), Some(REFERENCE_REQUESTED.to_owned())))
 }
@@ -49,42 +50,43 @@ impl WrappingEngine for NodeCacheEngine<SegmentCache> {
         vec![("dpu", packets.saturating_sub(*misses)), ("cpu", *misses)]
     }
 
+    /// Returns notes for operators about the cache's occupancy and its packets.
     fn status_notes(&self) -> Vec<String> {
         let SegmentCacheStats {
             packets,
             misses,
             partial,
-            second_passes: passed_again,
+            second_passes,
             evicted,
             expired,
             stale,
             rejected,
-            refused: shed,
+            refused,
             ..
         } = self.0.stats();
         let kind = match self.0.config().kind {
             kind @ (SegmentCacheKind::Exact | SegmentCacheKind::Megaflow) => kind.to_string(),
             kind => format!("{kind}, {} tables", kind.table_count()),
         };
-        let held: Vec<String> =
+        let occupancy: Vec<String> =
             self.0.table_usage().map(|table| format!("{} under {} masks", table.entries, table.masks)).collect();
-        let hit = 100.0 * self.0.stats().hit_rate();
+        let hit_percent = 100.0 * self.0.stats().hit_rate();
         let mut notes = vec![
             format!(
                 "cache: {kind} of {} entries; held: {}; {} KiB",
                 self.0.config().max_segments,
-                held.join(", "),
+                occupancy.join(", "),
                 self.0.memory() >> 10
             ),
             format!(
-                "cache: {hit:.2} % of {packets} packets hit, {misses} took the slow path, {partial} of them after cached segments; {passed_again} passed the tables twice"
+                "cache: {hit_percent:.2} % of {packets} packets hit, {misses} took the slow path, {partial} of them after cached segments; {second_passes} passed the tables twice"
             ),
             format!(
-                "cache: {evicted} evicted, {expired} expired, {rejected} rejected, {shed} packets refused the slow path; {stale} stale"
+                "cache: {evicted} evicted, {expired} expired, {rejected} rejected, {refused} packets refused the slow path; {stale} stale"
             ),
         ];
-        let why = self.0.stats().uncacheable.iter();
-        notes.extend(why.map(|(reason, count)| format!("cache: {count} not kept: {}", reason.description())));
+        let uncacheable = self.0.stats().uncacheable.iter();
+        notes.extend(uncacheable.map(|(reason, count)| format!("cache: {count} not kept: {}", reason.description())));
         notes
     }
 }

@@ -20,25 +20,27 @@ pub(crate) enum LoadedCache {
     Reference(Box<RewriteCache>, String),
 }
 
-/// Creates a cache with a capacity of `room` rewrites. Of the plan, only timeouts, slow path and
-/// tenants are used.
+/// Creates a cache with a capacity in rewrites. Of the plan, only timeouts, slow path and tenants
+/// are used.
 pub(crate) fn load_cache(
     plan: &CachePlan,
-    room: usize,
+    capacity: usize,
     pipeline: &Arc<Pipeline>,
     settings: &Config,
 ) -> Result<LoadedCache, String> {
-    match RewriteCache::native(pipeline.clone(), settings.clone(), room) {
+    match RewriteCache::native(pipeline.clone(), settings.clone(), capacity) {
         Ok(mut cache) => configure_cache(&mut cache, plan).map(|()| LoadedCache::Native(Box::new(cache))),
-        Err(NativeError::Unsupported(why)) => {
-            let cache = RewriteCache::new(pipeline.clone(), settings.clone(), room);
+        Err(NativeError::Unsupported(reason)) => {
+            let cache = RewriteCache::new(pipeline.clone(), settings.clone(), capacity);
             let mut cache = cache.map_err(|error| error.to_string())?;
-            configure_cache(&mut cache, plan).map(|()| LoadedCache::Reference(Box::new(cache), why.to_string()))
+            configure_cache(&mut cache, plan).map(|()| LoadedCache::Reference(Box::new(cache), reason.to_string()))
         }
         Err(error @ NativeError::Load(_)) => Err(error.to_string()),
     }
 }
 
+/// Sets timeouts, tenants and the slow path of a cache. Fails if the program lacks the tenant's
+/// field.
 fn configure_cache<R: BackingEngine>(cache: &mut RewriteCache<R>, plan: &CachePlan) -> Result<(), String> {
     cache.set_idle_timeout_ns(plan.cache.idle_ns);
     if let Some(tenant) = plan.tenant.as_ref().filter(|tenant| !cache.set_tenant_variable(tenant)) {
@@ -47,12 +49,14 @@ fn configure_cache<R: BackingEngine>(cache: &mut RewriteCache<R>, plan: &CachePl
     if let Some(budget) = plan.cache.slow_path {
         cache.admit_up_to(budget);
     }
-    if let Some(spare) = plan.min_slow_path_share {
-        cache.enable_pacing(spare);
+    if let Some(share) = plan.min_slow_path_share {
+        cache.enable_pacing(share);
     }
     Ok(())
 }
 
+/// Creates the engine of a node with a cache of rewrites: one cache for each worker with native
+/// code, otherwise one that workers share.
 pub(crate) fn load(
     plan: &CachePlan,
     pipeline: &Arc<Pipeline>,
@@ -62,7 +66,7 @@ pub(crate) fn load(
         LoadedCache::Native(cache) => {
             WorkerEngines::new_control(pipeline, NodeCacheEngine(PerWorkerCaches::new(*cache)), None)
         }
-        LoadedCache::Reference(cache, why) => shared_control(pipeline, NodeCacheEngine(*cache), Some(why)),
+        LoadedCache::Reference(cache, reason) => shared_control(pipeline, NodeCacheEngine(*cache), Some(reason)),
     })
 }
 
@@ -123,8 +127,8 @@ impl WrappingEngine for NodeCacheEngine<RewriteCache> {
     }
 
     fn expire_entries(&mut self, now: u64) -> Vec<IdleEntry> {
-        let (idle, gone) = self.0.advance_time(now);
-        gone.into_iter().for_each(|(place, _)| self.0.release(place));
+        let (idle, removed) = self.0.advance_time(now);
+        removed.into_iter().for_each(|(place, _)| self.0.release(place));
         idle
     }
 
@@ -146,16 +150,21 @@ pub(crate) fn served_packets(stats: &RewriteStats) -> Vec<(&'static str, u64)> {
     vec![("dpu", stats.rewritten), ("cpu", stats.slow_path_packets)]
 }
 
-fn cache_notes(held: &CacheTotals, stats: &RewriteStats) -> Vec<String> {
-    let CacheTotals { caches, flows, capacity: room, key_masks, bytes, .. } = held;
-    let of = if *caches == 1 { String::new() } else { format!(", in {caches} caches, one for each worker") };
-    let first = format!("cache: rewrites, {flows} of {room}, under {key_masks} key masks; {} KiB{of}", bytes >> 10);
+/// Returns notes about the size of the caches and their packets.
+fn cache_notes(totals: &CacheTotals, stats: &RewriteStats) -> Vec<String> {
+    let CacheTotals { caches, flows, capacity, key_masks, bytes, .. } = totals;
+    let caches_note = if *caches == 1 { String::new() } else { format!(", in {caches} caches, one for each worker") };
+    let first = format!(
+        "cache: rewrites, {flows} of {capacity}, under {key_masks} key masks; {} KiB{caches_note}",
+        bytes >> 10
+    );
     let second =
         format!("cache: {} packets were rewritten, {} took the slow path", stats.rewritten, stats.slow_path_packets);
-    [first, second].into_iter().chain(rewrite_notes(held.paths, stats, "cache")).collect()
+    [first, second].into_iter().chain(rewrite_notes(totals.paths, stats, "cache")).collect()
 }
 
-/// Returns notes about rewrites, and about packets without one. `paths`: number of known paths.
+/// Returns notes for operators about rewrites, and about packets without one. `paths`: number of
+/// known paths; `name`: prefix of each note.
 pub(crate) fn rewrite_notes(paths: usize, stats: &RewriteStats, name: &str) -> Vec<String> {
     let RewriteStats {
         from_template,
@@ -165,19 +174,21 @@ pub(crate) fn rewrite_notes(paths: usize, stats: &RewriteStats, name: &str) -> V
         evicted,
         fragmentation_flushes,
         expired,
-        refused_admission: shed,
+        refused_admission,
         ..
     } = stats;
-    let RewriteStats { not_inserted: passed, faults, refused, .. } = stats;
+    let RewriteStats { not_inserted, faults, refused, .. } = stats;
     let mut notes = vec![
         format!(
             "{name}: {paths} known paths: {from_template} rewrites from their templates, {refused_by_path} packets without a possible rewrite; {symbolic_runs} packets executed symbolically"
         ),
-        format!("{name}: {stale} stale, {evicted} evicted, {expired} expired, {shed} packets refused the slow path"),
+        format!(
+            "{name}: {stale} stale, {evicted} evicted, {expired} expired, {refused_admission} packets refused the slow path"
+        ),
     ];
-    if *passed > 0 {
+    if *not_inserted > 0 {
         notes.push(format!(
-            "{name}: {passed} packets were not considered for insertion, because the cache was nearly full"
+            "{name}: {not_inserted} packets were not considered for insertion, because the cache was nearly full"
         ));
     }
     if *fragmentation_flushes > 0 {

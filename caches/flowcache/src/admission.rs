@@ -38,8 +38,8 @@ impl SlowPathBudget {
 /// Packets of a tenant in a window: requested and admitted.
 #[derive(Clone, Copy, Debug, Default)]
 struct TenantUsage {
-    asked: u64,
-    got: u64,
+    requested: u64,
+    admitted: u64,
 }
 
 /// Admission of packets to the slow path, by tenant.
@@ -65,11 +65,11 @@ pub struct SlowPathAdmission {
     refused_others: u64,
 }
 
-/// Returns how many of `packets` may be used after `passed` of a window's length: a sixteenth at
+/// Returns how many of `packets` may be used after `elapsed` of a window's length: a sixteenth at
 /// once, the others evenly, because a burst would crowd out others at the start of the window.
-fn released_by_now(packets: u64, passed: u64, window: u64) -> u64 {
-    let evenly = u128::from(packets) * u128::from(passed) / u128::from(window.max(1));
-    (evenly as u64 + packets.div_ceil(16)).min(packets)
+fn released_by_now(packets: u64, elapsed: u64, window: u64) -> u64 {
+    let released = u128::from(packets) * u128::from(elapsed) / u128::from(window.max(1));
+    (released as u64 + packets.div_ceil(16)).min(packets)
 }
 
 /// Bucket of all tenants beyond [`MAX_TENANTS`].
@@ -95,8 +95,8 @@ impl SlowPathAdmission {
     }
 
     /// Limits the slow path by time in addition to the budget.
-    pub fn enable_pacing(&mut self, spare: MinSlowPathShare) {
-        self.pacer = Some(SlowPathPacer::new(spare));
+    pub fn enable_pacing(&mut self, min_share: MinSlowPathShare) {
+        self.pacer = Some(SlowPathPacer::new(min_share));
     }
 
     /// Returns the pacer, if time is limited.
@@ -115,23 +115,24 @@ impl SlowPathAdmission {
         if window > self.window {
             self.start_window(window);
         }
-        let known = self.usage.contains_key(&tenant) || self.usage.len() < MAX_TENANTS;
-        let by_now = |packets: u64| match &self.pacer {
+        let is_distinguished = self.usage.contains_key(&tenant) || self.usage.len() < MAX_TENANTS;
+        let released = |packets: u64| match &self.pacer {
             Some(_) => released_by_now(packets, now % self.budget.window_ns.max(1), self.budget.window_ns),
             None => packets,
         };
-        let (share, kept_back) = (by_now(self.share), self.unreserved_of_window - by_now(self.unreserved_of_window));
-        let asked = self.usage.entry(if known { tenant } else { OTHERS }).or_default();
-        asked.asked += 1;
+        let (share, kept_back) =
+            (released(self.share), self.unreserved_of_window - released(self.unreserved_of_window));
+        let usage = self.usage.entry(if is_distinguished { tenant } else { OTHERS }).or_default();
+        usage.requested += 1;
         // Tenants that were inactive in the previous window add their shares to the planned total,
         // which may at most double.
-        let room = self.admitted < self.packets.saturating_mul(2);
-        let sure = asked.got < share;
-        let admitted = room && (sure || self.unreserved > kept_back);
-        asked.got += u64::from(admitted);
+        let is_below_limit = self.admitted < self.packets.saturating_mul(2);
+        let is_within_share = usage.admitted < share;
+        let admitted = is_below_limit && (is_within_share || self.unreserved > kept_back);
+        usage.admitted += u64::from(admitted);
         if admitted {
             self.admitted += 1;
-            self.unreserved -= u64::from(!sure);
+            self.unreserved -= u64::from(!is_within_share);
         } else {
             self.count_refusal(tenant);
         }
@@ -145,19 +146,22 @@ impl SlowPathAdmission {
         }
     }
 
+    /// Starts a window: divides its packets into equal shares for the tenants that were active in
+    /// the previous window. The part of the shares that they probably do not use is unreserved.
     fn start_window(&mut self, window: u64) {
-        let passed = window - self.window;
-        let time = self.pacer.as_mut().map(|pace| pace.next_window_packets(self.budget.window_ns, passed));
-        self.packets = self.budget.packets().min(time.unwrap_or(u64::MAX)).max(1);
+        let windows_passed = window - self.window;
+        let paced_packets =
+            self.pacer.as_mut().map(|pacer| pacer.next_window_packets(self.budget.window_ns, windows_passed));
+        self.packets = self.budget.packets().min(paced_packets.unwrap_or(u64::MAX)).max(1);
         let packets = self.packets;
         // After a pause no tenant counts as active.
-        if passed > 1 {
+        if windows_passed > 1 {
             self.usage.clear();
         }
         self.share = (packets / (self.usage.len() as u64).max(1)).max(1);
-        let wanted: u64 = self.usage.values().map(|asked| asked.asked.min(self.share)).sum();
+        let reserved: u64 = self.usage.values().map(|usage| usage.requested.min(self.share)).sum();
         // Without active tenants the first tenant's share is the whole budget.
-        self.unreserved = if self.usage.is_empty() { 0 } else { packets.saturating_sub(wanted) };
+        self.unreserved = if self.usage.is_empty() { 0 } else { packets.saturating_sub(reserved) };
         self.unreserved_of_window = self.unreserved;
         self.usage.clear();
         self.admitted = 0;

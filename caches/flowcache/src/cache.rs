@@ -67,31 +67,31 @@ impl SegmentTables {
         code: &BlockCode,
         config: SegmentCacheConfig,
     ) -> SegmentTables {
-        let known = RecorderFacts::new(pipeline, program, code);
-        let slots = known.slots;
-        let live = ValueLiveness::new(&slots, program, code);
-        let mut local = vec![false; slots.total_count()];
-        let mut fields = vec![None; slots.total_count()];
+        let facts = RecorderFacts::new(pipeline, program, code);
+        let slots = facts.slots;
+        let liveness = ValueLiveness::new(&slots, program, code);
+        let mut is_local = vec![false; slots.total_count()];
+        let mut field_of_slot = vec![None; slots.total_count()];
         for (reg, (var, declared)) in program.var_regs.iter().zip(pipeline.vars.iter()) {
             for slot in reg.first_word..reg.first_word + reg.words {
                 match declared.kind {
-                    VarKind::Local => local[slot as usize] = true,
-                    VarKind::Field(..) => fields[slot as usize] = Some(var.index() as u32),
+                    VarKind::Local => is_local[slot as usize] = true,
+                    VarKind::Field(..) => field_of_slot[slot as usize] = Some(var.index() as u32),
                     _ => {}
                 }
             }
         }
-        let tables = config.kind.table_count();
+        let table_count = config.kind.table_count();
         let wildcard_trackers: Vec<WildcardTracker> =
             pipeline.tables.values().map(|table| WildcardTracker::new(&table.keys)).collect();
         SegmentTables {
             add_on_miss: pipeline.tables.values().map(|table| table.add_on_miss).collect(),
-            stores: (0..tables).map(|_| SegmentTable::new(config.max_segments, config.max_masks)).collect(),
+            stores: (0..table_count).map(|_| SegmentTable::new(config.max_segments, config.max_masks)).collect(),
             invalidation: InvalidationIndex::new(pipeline, &wildcard_trackers),
             wildcard_trackers,
             stats: SegmentCacheStats::default(),
-            split_policy: SplitPolicy::new(tables * config.max_segments),
-            sampler: config.kind.uses_sampling().then(|| PathSampler::new(tables, config.kind.max_passes())),
+            split_policy: SplitPolicy::new(table_count * config.max_segments),
+            sampler: config.kind.uses_sampling().then(|| PathSampler::new(table_count, config.kind.max_passes())),
             admission: config.slow_path.map(SlowPathAdmission::new),
             slow_path_ns: 0,
             tenant_slot: None,
@@ -100,13 +100,14 @@ impl SegmentTables {
             hasher: foldhash::fast::RandomState::default(),
             config,
             pipeline: pipeline.clone(),
-            facts: known,
-            liveness: live,
-            is_local: local,
-            field_of_slot: fields,
+            facts,
+            liveness,
+            is_local,
+            field_of_slot,
         }
     }
 
+    /// Returns whether a packet goes through a chain of tables, each with segments of its path.
     pub(crate) fn is_chain(&self) -> bool {
         matches!(self.config.kind, SegmentCacheKind::SubTraversal { .. } | SegmentCacheKind::Adaptive { .. })
     }
@@ -116,12 +117,12 @@ impl SegmentTables {
         self.stores.len() * self.config.kind.max_passes()
     }
 
-    /// Returns the first position from `from` on with a matching segment in its table. Positions
-    /// are counted through all passes ([`SegmentCacheKind::max_passes`]): the tables in order,
-    /// repeated for each pass.
+    /// Returns the first position from `from` on with a matching segment in its table, and the
+    /// segment's index in that table. Positions are counted through all passes
+    /// ([`SegmentCacheKind::max_passes`]): the tables in order, repeated for each pass.
     pub(crate) fn find_segment(
         &mut self,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         tag: InstIndex,
         from: usize,
     ) -> Option<(usize, u32)> {
@@ -129,26 +130,31 @@ impl SegmentTables {
         let (slots, tables) = (&self.facts.slots, self.stores.len());
         // Each table is searched at most once.
         let end = (from + tables).min(self.positions());
-        (from..end).find_map(|at| Some((at, self.stores[at % tables].find_match(slots, walker.state(), tag)?)))
+        (from..end).find_map(|position| {
+            Some((position, self.stores[position % tables].find_match(slots, stepper.state(), tag)?))
+        })
     }
 
-    fn replay_segment(&mut self, walker: &mut BlockStepper<'_>, at: usize, place: u32) -> ReplayResult {
-        let now = walker.now();
-        self.stores[at].mark_used(place, now);
-        let Some(StoredSegment { segment, .. }) = self.stores[at].get(place) else { return ReplayResult::OutOfFuel };
-        if walker.fuel() <= segment.fuel {
+    /// Executes the instructions of a segment on a packet. Decisions and lookups are not repeated,
+    /// except where a live result can change them. `index`: index of the segment in the table.
+    fn replay_segment(&mut self, stepper: &mut BlockStepper<'_>, table: usize, index: u32) -> ReplayResult {
+        let now = stepper.now();
+        self.stores[table].mark_used(index, now);
+        let Some(StoredSegment { segment, .. }) = self.stores[table].get(index) else { return ReplayResult::OutOfFuel };
+        if stepper.fuel() <= segment.fuel {
             return ReplayResult::OutOfFuel;
         }
-        walker.take_fuel(segment.backward_jumps);
-        for play in &segment.replay_ops {
-            let (step, expected) = match *play {
-                ReplayOp::Execute(pc) => (walker.step(pc), None),
-                ReplayOp::Check { pc, to } => (walker.step(pc), Some(to)),
-                ReplayOp::Apply { pc, dependency: asked, to } => {
-                    let code = walker.code();
-                    let Op::Apply { index } = code.ops[pc as usize] else { continue };
-                    let found = segment.dependencies[asked as usize].found_entry;
-                    (walker.apply(&code.applies[index as usize], found, pc), Some(to))
+        // Jumps are not replayed. The table applications of the replay take fuel themselves.
+        stepper.take_fuel(segment.backward_jumps);
+        for replay_op in &segment.replay_ops {
+            let (step, expected) = match *replay_op {
+                ReplayOp::Execute(pc) => (stepper.step(pc), None),
+                ReplayOp::Check { pc, to } => (stepper.step(pc), Some(to)),
+                ReplayOp::Apply { pc, dependency, to } => {
+                    let code = stepper.code();
+                    let Op::Apply { index: site } = code.ops[pc as usize] else { continue };
+                    let found = segment.dependencies[dependency as usize].found_entry;
+                    (stepper.apply(&code.applies[site as usize], found, pc), Some(to))
                 }
             };
             match step {
@@ -164,27 +170,27 @@ impl SegmentTables {
     }
 
     /// Runs the slow path from `tag` on and stores its segments at positions `from` and later.
-    /// `led`: the number of segments that the packet matched, and the table and index of the last
-    /// one.
+    /// `last_match`: the number of segments that the packet matched, and the table and index of the
+    /// last one. Returns how the control ended.
     fn run_slow_path(
         &mut self,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         tag: InstIndex,
         from: usize,
-        led: Option<(usize, usize, u32)>,
+        last_match: Option<(usize, usize, u32)>,
     ) -> BlockExit {
         self.stats.misses += 1;
         let mut record = std::mem::take(&mut self.record);
-        let outcome = record.run_control(&self.facts, walker, tag);
+        let outcome = record.run_control(&self.facts, stepper, tag);
         let start = Instant::now();
-        let least = self.store_record(walker, &record, outcome, from);
-        if let (Some(least), Some((had, table, place))) = (least, led)
-            && least <= self.positions().saturating_sub(had)
+        let min_positions = self.store_record(stepper, &record, outcome, from);
+        if let (Some(min_positions), Some((matched, table, index))) = (min_positions, last_match)
+            && min_positions <= self.positions().saturating_sub(matched)
         {
             // Packets that reach `tag` here would always miss, although the positions suffice if
             // the segments before are stored elsewhere. Without the last segment the next packet
             // misses earlier.
-            self.evict_segment(table, place);
+            self.evict_segment(table, index);
         }
         self.stats.split_ns += start.elapsed().as_nanos() as u64;
         self.record = record;
@@ -192,10 +198,10 @@ impl SegmentTables {
     }
 
     /// Returns the facts that traversals are built with.
-    pub(crate) fn traversal_context<'c>(&'c self, walker: &BlockStepper<'c>) -> TraversalContext<'c> {
+    pub(crate) fn traversal_context<'c>(&'c self, stepper: &BlockStepper<'c>) -> TraversalContext<'c> {
         TraversalContext {
             facts: &self.facts,
-            code: walker.code(),
+            code: stepper.code(),
             wildcard_trackers: &self.wildcard_trackers,
             add_on_miss: &self.add_on_miss,
             local: &self.is_local,
@@ -208,26 +214,27 @@ impl SegmentTables {
         &self.facts
     }
 
-    /// Inserts a segment into table `at`. Returns its index.
-    pub(crate) fn insert_segment(&mut self, segment: Segment, at: usize, now: u64) -> Option<u32> {
+    /// Inserts a segment into a table and links it into the invalidation index. Returns its index
+    /// in the table; `None` if the table has too many masks.
+    pub(crate) fn insert_segment(&mut self, segment: Segment, table: usize, now: u64) -> Option<u32> {
         let SegmentTables { stores, invalidation, wildcard_trackers, stats, lists, .. } = self;
-        let gone = |kept: &StoredSegment| {
+        let on_removed = |stored: &StoredSegment| {
             stats.evicted += 1;
-            invalidation.collect_segment_lists(wildcard_trackers, &kept.segment, lists);
-            invalidation.unlink_item(kept.nodes, lists);
+            invalidation.collect_segment_lists(wildcard_trackers, &stored.segment, lists);
+            invalidation.unlink_item(stored.nodes, lists);
         };
-        match stores[at].insert_segment(segment, now, gone) {
-            InsertResult::Inserted(place) => {
+        match stores[table].insert_segment(segment, now, on_removed) {
+            InsertResult::Inserted(index) => {
                 stats.inserted += 1;
-                if let Some(kept) = stores[at].get(place) {
-                    invalidation.collect_segment_lists(wildcard_trackers, &kept.segment, lists);
-                    stores[at].set_nodes(place, invalidation.link_item((at as u32, place), lists));
+                if let Some(stored) = stores[table].get(index) {
+                    invalidation.collect_segment_lists(wildcard_trackers, &stored.segment, lists);
+                    stores[table].set_nodes(index, invalidation.link_item((table as u32, index), lists));
                 }
-                Some(place)
+                Some(index)
             }
-            InsertResult::Existing(place) => {
+            InsertResult::Existing(index) => {
                 stats.shared += 1;
-                Some(place)
+                Some(index)
             }
             InsertResult::TooManyMasks => {
                 stats.rejected += 1;
@@ -246,11 +253,12 @@ impl SegmentTables {
         self.stats.evicted += u64::from(self.remove_segment(at, place).is_some());
     }
 
-    fn remove_segment(&mut self, at: usize, place: u32) -> Option<StoredSegment> {
-        let kept = self.stores[at].remove(place)?;
-        self.invalidation.collect_segment_lists(&self.wildcard_trackers, &kept.segment, &mut self.lists);
-        self.invalidation.unlink_item(kept.nodes, &self.lists);
-        Some(kept)
+    /// Removes a segment and its links in the invalidation index.
+    fn remove_segment(&mut self, table: usize, index: u32) -> Option<StoredSegment> {
+        let stored = self.stores[table].remove(index)?;
+        self.invalidation.collect_segment_lists(&self.wildcard_trackers, &stored.segment, &mut self.lists);
+        self.invalidation.unlink_item(stored.nodes, &self.lists);
+        Some(stored)
     }
 
     /// Removes all segments.
@@ -262,14 +270,14 @@ impl SegmentTables {
 
     /// Removes segments without a hit for the configured time.
     pub(crate) fn expire_idle(&mut self, now: u64) {
-        let Some(before) = self.config.idle_ns.and_then(|idle| now.checked_sub(idle)) else { return };
+        let Some(unused_since) = self.config.idle_ns.and_then(|idle| now.checked_sub(idle)) else { return };
         let SegmentTables { stores, invalidation, wildcard_trackers, stats, lists, .. } = self;
         for store in stores {
-            let gone = |kept: &StoredSegment| {
-                invalidation.collect_segment_lists(wildcard_trackers, &kept.segment, lists);
-                invalidation.unlink_item(kept.nodes, lists);
+            let on_removed = |stored: &StoredSegment| {
+                invalidation.collect_segment_lists(wildcard_trackers, &stored.segment, lists);
+                invalidation.unlink_item(stored.nodes, lists);
             };
-            stats.expired += store.expire_idle(before, gone) as u64;
+            stats.expired += store.expire_idle(unused_since, on_removed) as u64;
         }
     }
 }
@@ -293,28 +301,28 @@ impl SegmentTables {
 
 impl BlockHook for SegmentTables {
     /// Runs the control for a packet: replays segments while one matches, then takes the slow path.
-    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
+    fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
         self.stats.packets += 1;
-        let tenant = self.tenant_of(walker.reg_words());
-        let (mut tag, mut from, mut had, mut led) = (0, 0, 0, None);
+        let tenant = self.tenant_of(stepper.reg_words());
+        let (mut tag, mut from, mut matched, mut last_match) = (0, 0, 0, None);
         self.sampler.iter_mut().for_each(|samples| samples.begin_packet());
         loop {
-            let Some((at, place)) = self.find_segment(walker, tag, from) else {
-                if let Err(refused) = self.admit_to_slow_path(tenant, walker.now()) {
+            let Some((position, index)) = self.find_segment(stepper, tag, from) else {
+                if let Err(refused) = self.admit_to_slow_path(tenant, stepper.now()) {
                     return refused;
                 }
-                self.stats.partial += u64::from(had > 0);
+                self.stats.partial += u64::from(matched > 0);
                 let start = Instant::now();
-                let outcome = self.run_slow_path(walker, tag, from, led);
+                let outcome = self.run_slow_path(stepper, tag, from, last_match);
                 self.slow_path_ns += start.elapsed().as_nanos() as u64;
                 return outcome;
             };
-            let table = at % self.stores.len();
-            had += 1;
-            led = Some((had, table, place));
-            self.stats.second_passes += u64::from(at >= self.stores.len() && from <= self.stores.len());
-            self.sampler.iter_mut().for_each(|samples| samples.record_hit(table, place));
-            match self.replay_segment(walker, table, place) {
+            let table = position % self.stores.len();
+            matched += 1;
+            last_match = Some((matched, table, index));
+            self.stats.second_passes += u64::from(position >= self.stores.len() && from <= self.stores.len());
+            self.sampler.iter_mut().for_each(|samples| samples.record_hit(table, index));
+            match self.replay_segment(stepper, table, index) {
                 ReplayResult::End(outcome) => {
                     self.stats.hits += 1;
                     self.sampler.iter_mut().for_each(PathSampler::finish_hit);
@@ -325,25 +333,25 @@ impl BlockHook for SegmentTables {
                     self.stats.diverged += 1;
                     self.sampler.iter_mut().for_each(PathSampler::mark_diverged);
                     // The segment is correct for other packets, so it must not be evicted.
-                    led = None;
+                    last_match = None;
                     tag = next;
                 }
                 ReplayResult::OutOfFuel => {
                     self.stats.misses += 1;
-                    return run_uncached(walker, tag);
+                    return run_uncached(stepper, tag);
                 }
             }
             if self.is_chain() {
-                from = at + 1;
+                from = position + 1;
             }
         }
     }
 }
 
 /// Runs the control from `pc` on without the cache.
-fn run_uncached(walker: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
+fn run_uncached(stepper: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
     loop {
-        match walker.step(pc) {
+        match stepper.step(pc) {
             StepResult::Next(next) => pc = next,
             StepResult::End(outcome) => return outcome,
         }

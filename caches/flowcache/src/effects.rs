@@ -81,6 +81,8 @@ pub fn call_kind(call: &DecodedCall) -> CallKind {
     }
 }
 
+/// Returns the slots that a call reads and writes. Some externs write a variable of the
+/// architecture, such as `egress_spec`, besides their results.
 fn call_effects(program: &DecodedProgram, call: &DecodedCall) -> Effects {
     let mut effects = Effects { is_pure: call_kind(call) == CallKind::Function, ..Effects::default() };
     for arg in &call.args {
@@ -96,10 +98,10 @@ fn call_effects(program: &DecodedProgram, call: &DecodedCall) -> Effects {
         }
     }
     effects.defs.extend(call.results.iter().map(|reg| (reg.first_word, reg.words)));
-    let known = &program.well_known;
+    let well_known = &program.well_known;
     let written = match call.func {
-        ExternFn::MarkToDrop => [known.egress_spec, known.mcast_grp],
-        ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload => [known.checksum_error, None],
+        ExternFn::MarkToDrop => [well_known.egress_spec, well_known.mcast_grp],
+        ExternFn::VerifyChecksum | ExternFn::VerifyChecksumWithPayload => [well_known.checksum_error, None],
         _ => [None, None],
     };
     effects.defs.extend(written.iter().flatten().map(|reg| (reg.first_word, reg.words)));
@@ -107,10 +109,11 @@ fn call_effects(program: &DecodedProgram, call: &DecodedCall) -> Effects {
 }
 
 /// Returns the slots that an instruction reads and writes. A table application reports only its
-/// keys, because its writes depend on the entry.
+/// keys, because its writes depend on the entry. In an operation, `d` is the destination, `a` and
+/// `b` are operands, `c` is a condition, `h` a header, and `n` a number of slots.
 pub fn effects(slots: &SlotLayout, program: &DecodedProgram, code: &BlockCode, op: &Op) -> Effects {
     let pure = |uses: &[SlotRange], def: SlotRange| Effects { uses: uses.to_vec(), defs: vec![def], is_pure: true };
-    let reader = |uses: &[SlotRange]| Effects { uses: uses.to_vec(), ..Effects::default() };
+    let read_only = |uses: &[SlotRange]| Effects { uses: uses.to_vec(), ..Effects::default() };
     match *op {
         Op::Mov1 { d, a } => pure(&[(a, 1)], (d, 1)),
         Op::MovN { d, a, n } => pure(&[(a, n)], (d, n)),
@@ -160,20 +163,21 @@ pub fn effects(slots: &SlotLayout, program: &DecodedProgram, code: &BlockCode, o
             // union keep their values, which are therefore operands.
             let others = validity_writes(slots, program, dst);
             let mut uses = vec![(slots.validity_slot(src), 1), program.headers[src as usize].word_range];
+            // The first range is the validity of the destination, which the copy does not read.
             uses.extend(&others[1..]);
             let mut defs = vec![program.headers[dst as usize].word_range];
             defs.extend(others);
             Effects { uses, defs, is_pure: false }
         }
         Op::Call { index } => call_effects(program, &code.calls[index as usize]),
-        Op::Branch { c, .. } => reader(&[(c, 1)]),
+        Op::Branch { c, .. } => read_only(&[(c, 1)]),
         Op::Switch { index } => {
             let value = code.switches[index as usize].value;
-            reader(&[(value.first_word, value.words)])
+            read_only(&[(value.first_word, value.words)])
         }
         Op::Apply { index } => {
             let keys = &code.applies[index as usize].keys;
-            reader(&keys.iter().map(|key| (key.first_word, key.words)).collect::<Vec<_>>())
+            read_only(&keys.iter().map(|key| (key.first_word, key.words)).collect::<Vec<_>>())
         }
         _ => Effects::default(),
     }
@@ -200,39 +204,41 @@ pub struct ValueLiveness {
 }
 
 impl ValueLiveness {
-    /// Computes the liveness of a control.
+    /// Computes the liveness of a control: a backward data flow, repeated until nothing changes,
+    /// because the code can have loops.
     pub fn new(slots: &SlotLayout, program: &DecodedProgram, code: &BlockCode) -> ValueLiveness {
         let words = ((slots.end - slots.first_value) as usize).div_ceil(64);
         let mut live = ValueLiveness { words, first: slots.first_value, at: vec![0; words * (code.ops.len() + 1)] };
-        let all: Vec<Effects> = code.ops.iter().map(|op| effects(slots, program, code, op)).collect();
+        let inst_effects: Vec<Effects> = code.ops.iter().map(|op| effects(slots, program, code, op)).collect();
         let mut changed = true;
-        let mut now = vec![0u64; words];
+        let mut live_here = vec![0u64; words];
         while changed {
             changed = false;
             for pc in (0..code.ops.len()).rev() {
-                now.fill(0);
+                live_here.fill(0);
                 successors(code, pc, |to| {
-                    let from = &live.at[to as usize * words..(to as usize + 1) * words];
-                    now.iter_mut().zip(from).for_each(|(word, more)| *word |= more);
+                    let live_at_successor = &live.at[to as usize * words..(to as usize + 1) * words];
+                    live_here.iter_mut().zip(live_at_successor).for_each(|(word, bits)| *word |= bits);
                 });
-                if all[pc].is_pure {
+                if inst_effects[pc].is_pure {
                     // A write to a field of an invalid header has no effect, but fields are not
                     // value slots.
-                    for slot in
-                        slots_in_ranges(&all[pc].defs).filter(|slot| (slots.first_value..slots.end).contains(slot))
+                    for slot in slots_in_ranges(&inst_effects[pc].defs)
+                        .filter(|slot| (slots.first_value..slots.end).contains(slot))
                     {
                         let bit = (slot - slots.first_value) as usize;
-                        now[bit / 64] &= !(1 << (bit % 64));
+                        live_here[bit / 64] &= !(1 << (bit % 64));
                     }
                 }
-                for slot in slots_in_ranges(&all[pc].uses).filter(|slot| (slots.first_value..slots.end).contains(slot))
+                for slot in
+                    slots_in_ranges(&inst_effects[pc].uses).filter(|slot| (slots.first_value..slots.end).contains(slot))
                 {
                     let bit = (slot - slots.first_value) as usize;
-                    now[bit / 64] |= 1 << (bit % 64);
+                    live_here[bit / 64] |= 1 << (bit % 64);
                 }
-                let place = &mut live.at[pc * words..(pc + 1) * words];
-                if place != now {
-                    place.copy_from_slice(&now);
+                let stored = &mut live.at[pc * words..(pc + 1) * words];
+                if stored != live_here {
+                    stored.copy_from_slice(&live_here);
                     changed = true;
                 }
             }
@@ -252,21 +258,22 @@ pub fn slots_in_ranges(spans: &[SlotRange]) -> impl Iterator<Item = WordIndex> +
     spans.iter().flat_map(|(first, count)| *first..*first + *count)
 }
 
-fn successors(code: &BlockCode, pc: usize, mut each: impl FnMut(InstIndex)) {
+/// Calls `visit` with each instruction that can follow `pc`.
+fn successors(code: &BlockCode, pc: usize, mut visit: impl FnMut(InstIndex)) {
     match code.ops[pc] {
-        Op::Goto { pc } | Op::Back { pc } => each(pc),
+        Op::Goto { pc } | Op::Back { pc } => visit(pc),
         Op::Branch { then, els, .. } => {
-            each(then);
-            each(els);
+            visit(then);
+            visit(els);
         }
         Op::Switch { index } => {
             let switch = &code.switches[index as usize];
-            switch.narrow.iter().for_each(|(_, to)| each(*to));
-            switch.wide.iter().for_each(|(_, to)| each(*to));
-            each(switch.default);
+            switch.narrow.iter().for_each(|(_, to)| visit(*to));
+            switch.wide.iter().for_each(|(_, to)| visit(*to));
+            visit(switch.default);
         }
-        Op::Apply { index } => code.applies[index as usize].arms.iter().for_each(|arm| each(arm.pc)),
+        Op::Apply { index } => code.applies[index as usize].arms.iter().for_each(|arm| visit(arm.pc)),
         Op::Return | Op::Exit | Op::Reject => {}
-        _ => each(pc as InstIndex + 1),
+        _ => visit(pc as InstIndex + 1),
     }
 }

@@ -95,8 +95,8 @@ impl SegmentCache {
     /// Limits the slow path to the time that other packets leave ([`crate::pacer`]), within its
     /// budget. Returns false without a budget ([`SegmentCacheConfig::slow_path`]). Only packets of
     /// batches ([`Engine::process`]) are measured.
-    pub fn enable_pacing(&mut self, spare: MinSlowPathShare) -> bool {
-        self.caches.admission.as_mut().map(|admission| admission.enable_pacing(spare)).is_some()
+    pub fn enable_pacing(&mut self, min_share: MinSlowPathShare) -> bool {
+        self.caches.admission.as_mut().map(|admission| admission.enable_pacing(min_share)).is_some()
     }
 
     /// Returns the occupancy of each table.
@@ -161,18 +161,20 @@ impl SegmentCache {
     /// # Errors
     /// Those of [`Interp::write`].
     pub fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        let mut noted = Vec::new();
-        self.interp.write_observed(batch, |change, number| noted.push((change.clone(), number)))?;
+        let mut changes = Vec::new();
+        self.interp.write_observed(batch, |change, number| changes.push((change.clone(), number)))?;
         let mut stale = BTreeSet::new();
-        for (change, number) in &noted {
+        for (change, number) in &changes {
             self.collect_stale(change, *number, &mut stale);
         }
-        for (at, place) in stale {
-            self.caches.invalidate_segment(at, place);
+        for (table, index) in stale {
+            self.caches.invalidate_segment(table, index);
         }
         Ok(())
     }
 
+    /// Collects the segments that a change makes stale, and updates the wildcard trackers.
+    /// `number`: number of the changed entry, if known.
     fn collect_stale(&mut self, change: &StateChange, number: Option<u32>, stale: &mut BTreeSet<CacheItemRef>) {
         match change {
             StateChange::Inserted(table, entry, _) => {
@@ -200,18 +202,18 @@ impl SegmentCache {
         stale: &mut BTreeSet<CacheItemRef>,
     ) {
         let tracker = &self.caches.wildcard_trackers[table.index()];
-        self.collect_dependents((table, entry, number), stale, |asked| match number {
-            Some(number) => asked.found_entry == Some(number),
-            None => asked.found_entry.is_some() && may_match(tracker, asked, entry),
+        self.collect_dependents((table, entry, number), stale, |lookup| match number {
+            Some(number) => lookup.found_entry == Some(number),
+            None => lookup.found_entry.is_some() && may_match(tracker, lookup, entry),
         });
     }
 
     /// Collects the segments that would find the new entry.
     fn collect_dependents_of_new_entry(&self, table: TableId, entry: &StoredEntry, stale: &mut BTreeSet<CacheItemRef>) {
         let tracker = &self.caches.wildcard_trackers[table.index()];
-        self.collect_dependents((table, entry, None), stale, |asked| {
-            let found = asked.found_entry.and_then(|number| self.interp.entry_in_slot(table, number));
-            found.is_none_or(|found| tracker.has_precedence(entry, found)) && may_match(tracker, asked, entry)
+        self.collect_dependents((table, entry, None), stale, |lookup| {
+            let found = lookup.found_entry.and_then(|number| self.interp.entry_in_slot(table, number));
+            found.is_none_or(|found| tracker.has_precedence(entry, found)) && may_match(tracker, lookup, entry)
         });
     }
 
@@ -224,11 +226,11 @@ impl SegmentCache {
         concerns: impl Fn(&LookupDependency) -> bool,
     ) {
         let caches = &self.caches;
-        let places =
+        let items =
             caches.invalidation.items_under_entry(&caches.wildcard_trackers[table.index()], table.0, entry, number);
-        stale.extend(places.filter(|(at, place)| {
-            let Some(kept) = caches.stores[*at as usize].get(*place) else { return false };
-            kept.segment.dependencies.iter().any(|asked| asked.table == table.0 && concerns(asked))
+        stale.extend(items.filter(|(store, index)| {
+            let Some(stored) = caches.stores[*store as usize].get(*index) else { return false };
+            stored.segment.dependencies.iter().any(|lookup| lookup.table == table.0 && concerns(lookup))
         }));
     }
 
@@ -236,12 +238,12 @@ impl SegmentCache {
     pub fn advance_time(&mut self, now: u64) -> Vec<interp::IdleEntry> {
         let idle = self.interp.advance_time(now);
         let mut stale = BTreeSet::new();
-        for gone in idle.iter().filter(|gone| gone.deleted) {
-            self.collect_dependents_of_entry(gone.table, &gone.entry, None, &mut stale);
-            self.caches.wildcard_trackers[gone.table.index()].remove_entry(&gone.entry);
+        for removed in idle.iter().filter(|removed| removed.deleted) {
+            self.collect_dependents_of_entry(removed.table, &removed.entry, None, &mut stale);
+            self.caches.wildcard_trackers[removed.table.index()].remove_entry(&removed.entry);
         }
-        for (at, place) in stale {
-            self.caches.invalidate_segment(at, place);
+        for (table, index) in stale {
+            self.caches.invalidate_segment(table, index);
         }
         self.caches.expire_idle(now);
         idle
@@ -256,37 +258,39 @@ impl SegmentCache {
         let empty = BlockCode::empty();
         let program = self.interp.program().clone();
         let pipeline = self.interp.pipeline().clone();
+        // The packet runs in empty tables with the trackers and the sampler of this cache, so that
+        // it changes no cached segment.
         let mut caches = SegmentTables::new(&pipeline, &program, main_control_code(&program).unwrap_or(&empty), config);
-        let swap = |one: &mut SegmentTables, other: &mut SegmentTables| {
-            std::mem::swap(&mut one.wildcard_trackers, &mut other.wildcard_trackers);
-            std::mem::swap(&mut one.sampler, &mut other.sampler);
+        let swap = |scratch: &mut SegmentTables, cache: &mut SegmentTables| {
+            std::mem::swap(&mut scratch.wildcard_trackers, &mut cache.wildcard_trackers);
+            std::mem::swap(&mut scratch.sampler, &mut cache.sampler);
         };
         swap(&mut caches, &mut self.caches);
         // The path sampler's hashes depend on this hasher.
         caches.hasher = self.caches.hasher.clone();
-        let mut teller = CacheExplainer { caches, explanation: TraversalExplanation::default() };
+        let mut explainer = CacheExplainer { caches, explanation: TraversalExplanation::default() };
         let mut out = Outputs::new();
-        self.interp.process_by(&mut teller, bytes, port, now, &mut out);
-        swap(&mut teller.caches, &mut self.caches);
-        (out, teller.explanation)
+        self.interp.process_by(&mut explainer, bytes, port, now, &mut out);
+        swap(&mut explainer.caches, &mut self.caches);
+        (out, explainer.explanation)
     }
 
     /// Processes a batch with traced packets. Each traced packet is processed alone, so that the
     /// statistics show its treatment.
     #[cold]
     fn process_traced(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
-        let marks: Vec<u16> = batch.packets().iter().map(|packet| packet.trace_id).collect();
+        let trace_ids: Vec<u16> = batch.packets().iter().map(|packet| packet.trace_id).collect();
         let mut first = 0;
-        while first < marks.len() {
-            let plain = marks[first..].iter().take_while(|mark| **mark == 0).count();
-            if plain > 0 {
-                self.interp.process_range(Some(&mut self.caches), batch, first..first + plain, out);
-                first += plain;
+        while first < trace_ids.len() {
+            let untraced = trace_ids[first..].iter().take_while(|trace_id| **trace_id == 0).count();
+            if untraced > 0 {
+                self.interp.process_range(Some(&mut self.caches), batch, first..first + untraced, out);
+                first += untraced;
                 continue;
             }
             let before = self.caches.stats.clone();
             self.interp.process_range(Some(&mut self.caches), batch, first..first + 1, out);
-            self.packet_explanations.push((marks[first], self.caches.stats.describe_packet_since(&before)));
+            self.packet_explanations.push((trace_ids[first], self.caches.stats.describe_packet_since(&before)));
             first += 1;
         }
     }
@@ -312,26 +316,27 @@ impl Engine for SegmentCache {
         self.interp.reasons()
     }
 
+    /// Processes a batch. With pacing, measures the time of the batch and of its slow path.
     fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
         self.packet_explanations.clear();
         if batch.packets().iter().any(|packet| packet.trace_id != 0) {
             return self.process_traced(batch, out);
         }
-        let paced = self.caches.admission.as_mut().is_some_and(|admission| admission.pacer_mut().is_some());
-        if !paced {
+        let is_paced = self.caches.admission.as_mut().is_some_and(|admission| admission.pacer_mut().is_some());
+        if !is_paced {
             return self.interp.process_batch(Some(&mut self.caches), batch, out);
         }
         let start = Instant::now();
-        let (packets, misses) = (batch.len() as u64, self.caches.stats.misses);
+        let (packets, misses_before) = (batch.len() as u64, self.caches.stats.misses);
         self.caches.slow_path_ns = 0;
         self.interp.process_batch(Some(&mut self.caches), batch, out);
-        let busy = start.elapsed().as_nanos() as u64;
-        let slow = self.caches.stats.misses - misses;
+        let elapsed_ns = start.elapsed().as_nanos() as u64;
+        let slow_packets = self.caches.stats.misses - misses_before;
         // A packet on the slow path also accounts for its part of the common work, such as parser
         // and deparser.
-        let shared = busy.saturating_sub(self.caches.slow_path_ns) * slow / packets.max(1);
-        if let Some(pace) = self.caches.admission.as_mut().and_then(SlowPathAdmission::pacer_mut) {
-            pace.record_time(busy, self.caches.slow_path_ns + shared, slow);
+        let shared_ns = elapsed_ns.saturating_sub(self.caches.slow_path_ns) * slow_packets / packets.max(1);
+        if let Some(pacer) = self.caches.admission.as_mut().and_then(SlowPathAdmission::pacer_mut) {
+            pacer.record_time(elapsed_ns, self.caches.slow_path_ns + shared_ns, slow_packets);
         }
     }
 

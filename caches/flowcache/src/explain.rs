@@ -57,6 +57,8 @@ impl TraversalExplanation {
 }
 
 impl fmt::Display for TraversalExplanation {
+    /// Writes whether the path is cached, then each unit with its segment, keys, entry and live
+    /// calls.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.uncacheable_reason(), self.whole_match_bits) {
             (None, Some(bits)) => {
@@ -70,9 +72,9 @@ impl fmt::Display for TraversalExplanation {
         for (number, explained) in self.units.iter().enumerate() {
             let table = explained.table.as_deref().unwrap_or("before the first table");
             let mark = if explained.uncacheable.is_some() { "slow path" } else { "kept" };
-            let piece = self.segments.iter().position(|(first, last)| (*first..=*last).contains(&number));
-            let piece = piece.map_or(String::new(), |piece| format!(", piece {}", piece + 1));
-            writeln!(f, "  {table}: {mark}{piece}")?;
+            let segment = self.segments.iter().position(|(first, last)| (*first..=*last).contains(&number));
+            let segment = segment.map_or(String::new(), |segment| format!(", piece {}", segment + 1));
+            writeln!(f, "  {table}: {mark}{segment}")?;
             for key in &explained.keys {
                 let ExplainedKey { name, value, mask, bits: (bits, width) } = key;
                 writeln!(f, "    {name} = {value}, mask {mask}: {bits} of {width} bits decided")?;
@@ -100,52 +102,55 @@ pub(crate) struct CacheExplainer {
 }
 
 impl BlockHook for CacheExplainer {
-    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
+    fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
         let mut record = ExecutionRecord::default();
-        let outcome = record.run_control(self.caches.recorder_facts(), walker, 0);
-        self.explanation = self.explain_record(walker, &record, outcome);
+        let outcome = record.run_control(self.caches.recorder_facts(), stepper, 0);
+        self.explanation = self.explain_record(stepper, &record, outcome);
         outcome
     }
 }
 
 impl CacheExplainer {
+    /// Explains the traversal of a recorded packet. `outcome`: how the control ended.
     fn explain_record(
         &self,
-        walker: &BlockStepper<'_>,
+        stepper: &BlockStepper<'_>,
         record: &ExecutionRecord,
         outcome: BlockExit,
     ) -> TraversalExplanation {
         let caches = &self.caches;
-        let traversal = RecordedTraversal::new(caches.traversal_context(walker), record, outcome);
-        let units = traversal.unit_count();
-        let explained_units: Vec<ExplainedUnit> =
-            (0..units).map(|unit| explain_unit(caches, &traversal, walker, record, unit)).collect();
-        let kept = explained_units.iter().take_while(|explained| explained.uncacheable.is_none()).count();
-        let whole = match traversal.build_segment(walker, 0, units - 1) {
+        let traversal = RecordedTraversal::new(caches.traversal_context(stepper), record, outcome);
+        let unit_count = traversal.unit_count();
+        let units: Vec<ExplainedUnit> =
+            (0..unit_count).map(|unit| explain_unit(caches, &traversal, stepper, record, unit)).collect();
+        let cacheable_count = units.iter().take_while(|explained| explained.uncacheable.is_none()).count();
+        let whole_match_bits = match traversal.build_segment(stepper, 0, unit_count - 1) {
             Ok(segment) => Some(segment.mask.iter().map(|(_, mask)| mask.count_ones()).sum()),
             Err(_) => None,
         };
-        let mut pieces = Vec::new();
-        if kept > 0 {
-            pieces = caches.segment_ranges(&traversal, walker);
+        let mut segments = Vec::new();
+        if cacheable_count > 0 {
+            segments = caches.segment_ranges(&traversal, stepper);
         }
-        TraversalExplanation { units: explained_units, segments: pieces, whole_match_bits: whole }
+        TraversalExplanation { units, segments, whole_match_bits }
     }
 }
 
+/// Explains a unit: its table and lookup, the calls that each packet makes itself, and why it is
+/// not cached.
 fn explain_unit(
     caches: &SegmentTables,
     traversal: &RecordedTraversal<'_>,
-    walker: &BlockStepper<'_>,
+    stepper: &BlockStepper<'_>,
     record: &ExecutionRecord,
     unit: usize,
 ) -> ExplainedUnit {
     let pipeline = &caches.pipeline;
     let steps = traversal.unit_steps(unit);
-    let asked = traversal.dependency_of_unit(unit, walker);
-    let live = steps.clone().filter_map(|step| {
-        let Op::Call { index } = walker.code().ops[record.steps[step].pc as usize] else { return None };
-        let call = &walker.code().calls[index as usize];
+    let lookup = traversal.dependency_of_unit(unit, stepper);
+    let live_calls = steps.clone().filter_map(|step| {
+        let Op::Call { index } = stepper.code().ops[record.steps[step].pc as usize] else { return None };
+        let call = &stepper.code().calls[index as usize];
         (call_kind(call) == CallKind::Live).then(|| match call.object {
             Some(object) => format!("{} of {}", call.func.name(), pipeline.externs[object].preamble.name),
             None => call.func.name().to_owned(),
@@ -157,24 +162,25 @@ fn explain_unit(
         }
         _ => None,
     });
-    let refused = match traversal.build_segment(walker, unit, unit) {
+    let uncacheable = match traversal.build_segment(stepper, unit, unit) {
         Err(SegmentError::NotCacheable(reason)) => Some(reason),
         _ => None,
     };
     ExplainedUnit {
-        table: asked.map(|asked| pipeline.tables[TableId(asked.table)].preamble.name.clone()),
-        keys: asked.map(|asked| explain_keys(pipeline, caches, asked)).unwrap_or_default(),
-        entry: asked.and_then(|asked| format_found_entry(pipeline, walker, asked)),
-        live_calls: live.chain(groups).collect(),
-        uncacheable: refused,
+        table: lookup.map(|lookup| pipeline.tables[TableId(lookup.table)].preamble.name.clone()),
+        keys: lookup.map(|lookup| explain_keys(pipeline, caches, lookup)).unwrap_or_default(),
+        entry: lookup.and_then(|lookup| format_found_entry(pipeline, stepper, lookup)),
+        live_calls: live_calls.chain(groups).collect(),
+        uncacheable,
     }
 }
 
-fn explain_keys(pipeline: &Pipeline, caches: &SegmentTables, asked: &LookupDependency) -> Vec<ExplainedKey> {
-    let declared = &pipeline.tables[TableId(asked.table)].keys;
+/// Explains the key fields of a lookup: value, decisive bits, and their number.
+fn explain_keys(pipeline: &Pipeline, caches: &SegmentTables, lookup: &LookupDependency) -> Vec<ExplainedKey> {
+    let declared = &pipeline.tables[TableId(lookup.table)].keys;
     let hex = |words: &[u64]| format!("{:#x}", entries::big_from_words(words));
-    let one = |(field, at): (&entries::PackedKeyField, usize)| {
-        let (value, mask) = (&asked.key[at..at + field.words], &asked.mask[at..at + field.words]);
+    let explained_key = |(field, offset): (&entries::PackedKeyField, usize)| {
+        let (value, mask) = (&lookup.key[offset..offset + field.words], &lookup.mask[offset..offset + field.words]);
         let bits = mask.iter().map(|word| word.count_ones()).sum();
         ExplainedKey {
             name: declared[field.position].name.clone(),
@@ -183,11 +189,12 @@ fn explain_keys(pipeline: &Pipeline, caches: &SegmentTables, asked: &LookupDepen
             bits: (bits, field.width),
         }
     };
-    caches.wildcard_trackers[asked.table as usize].fields_with_offsets().map(one).collect()
+    caches.wildcard_trackers[lookup.table as usize].fields_with_offsets().map(explained_key).collect()
 }
 
-fn format_found_entry(pipeline: &Pipeline, walker: &BlockStepper<'_>, asked: &LookupDependency) -> Option<String> {
-    let table = TableId::from_index(asked.table as usize);
-    let entry = walker.entry(asked.table as usize, asked.found_entry?)?;
+/// Returns the entry that a lookup found, as text; `None` for a miss.
+fn format_found_entry(pipeline: &Pipeline, stepper: &BlockStepper<'_>, lookup: &LookupDependency) -> Option<String> {
+    let table = TableId::from_index(lookup.table as usize);
+    let entry = stepper.entry(lookup.table as usize, lookup.found_entry?)?;
     Some(entries::format_entry(pipeline, &entry.to_table_entry(pipeline, table)))
 }

@@ -28,8 +28,8 @@ type IndexNode = [u32; 4];
 const PREVIOUS: usize = 0;
 const NEXT: usize = 1;
 
-fn index_node(before: u32, behind: u32, place: CacheItemRef) -> IndexNode {
-    [before, behind, place.0, place.1]
+fn index_node(previous: u32, next: u32, item: CacheItemRef) -> IndexNode {
+    [previous, next, item.0, item.1]
 }
 
 fn item_of_node(node: IndexNode) -> CacheItemRef {
@@ -48,19 +48,19 @@ enum IndexList {
 }
 
 /// Skips repeated lists by exact keys, among the first eight.
-fn skip_repeated_keys(each: &mut impl FnMut(IndexList)) -> impl FnMut(IndexList) {
-    let (mut told, mut count) = ([0; 8], 0);
+fn skip_repeated_keys(visit: &mut impl FnMut(IndexList)) -> impl FnMut(IndexList) {
+    let (mut seen, mut count) = ([0; 8], 0);
     move |list| {
         if let IndexList::Key(hash) = list {
-            if told[..count].contains(&hash) {
+            if seen[..count].contains(&hash) {
                 return;
             }
-            if count < told.len() {
-                told[count] = hash;
+            if count < seen.len() {
+                seen[count] = hash;
                 count += 1;
             }
         }
-        each(list);
+        visit(list);
     }
 }
 
@@ -158,24 +158,24 @@ impl InvalidationIndex {
         }
     }
 
-    /// Calls `each` with the lists of a lookup.
+    /// Calls `visit` with the lists of a lookup. `key` returns a word of the key by its index.
     fn for_each_list(
         &self,
         wildcard_trackers: &[WildcardTracker],
         (table, found): (u32, Option<u32>),
         key: impl Fn(usize) -> u64,
-        each: &mut impl FnMut(IndexList),
+        visit: &mut impl FnMut(IndexList),
     ) {
         match (found, &self.by_entry[table as usize]) {
-            (Some(found), Some(_)) => each(IndexList::Number(table, found)),
+            (Some(found), Some(_)) => visit(IndexList::Number(table, found)),
             // A table without keys never has an entry.
             _ if wildcard_trackers[table as usize].word_count() == 0 => {}
-            _ => each(IndexList::Key(
+            _ => visit(IndexList::Key(
                 self.hash_exact_key(wildcard_trackers[table as usize].exact_word_indices().map(key)),
             )),
         }
         if found.is_none() && self.has_mutable_default[table as usize] {
-            each(IndexList::Missed(table));
+            visit(IndexList::Missed(table));
         }
     }
 
@@ -184,14 +184,14 @@ impl InvalidationIndex {
     pub fn collect_lists<'k>(
         &self,
         wildcard_trackers: &[WildcardTracker],
-        asked: impl Iterator<Item = (u32, Option<u32>, &'k [u64])>,
+        lookups: impl Iterator<Item = (u32, Option<u32>, &'k [u64])>,
         lists: &mut IndexLists,
     ) {
         lists.0.clear();
         let mut push = |list| lists.0.push(list);
-        let mut each = skip_repeated_keys(&mut push);
-        for (table, found, key) in asked {
-            self.for_each_list(wildcard_trackers, (table, found), |word| key[word], &mut each);
+        let mut visit = skip_repeated_keys(&mut push);
+        for (table, found, key) in lookups {
+            self.for_each_list(wildcard_trackers, (table, found), |word| key[word], &mut visit);
         }
     }
 
@@ -204,7 +204,7 @@ impl InvalidationIndex {
     ) {
         self.collect_lists(
             wildcard_trackers,
-            segment.dependencies.iter().map(|asked| (asked.table, asked.found_entry, &*asked.key)),
+            segment.dependencies.iter().map(|lookup| (lookup.table, lookup.found_entry, &*lookup.key)),
             lists,
         );
     }
@@ -245,50 +245,52 @@ impl InvalidationIndex {
 
     /// Prefetches the neighbours of an item's nodes.
     pub fn prefetch_neighbors(&self, nodes: u32, lists: &IndexLists) {
-        for [before, behind, ..] in self.nodes.iter().skip(nodes as usize).take(lists.0.len()) {
-            prefetch_element(&self.nodes, *before as usize);
-            prefetch_element(&self.nodes, *behind as usize);
+        for [previous, next, ..] in self.nodes.iter().skip(nodes as usize).take(lists.0.len()) {
+            prefetch_element(&self.nodes, *previous as usize);
+            prefetch_element(&self.nodes, *next as usize);
         }
     }
 
     /// Links an item into its lists ([`InvalidationIndex::collect_lists`]). Returns its first node.
-    pub fn link_item(&mut self, place: CacheItemRef, lists: &IndexLists) -> u32 {
+    /// An item has consecutive nodes, one for each list.
+    pub fn link_item(&mut self, item: CacheItemRef, lists: &IndexLists) -> u32 {
         let count = lists.0.len();
         if count == 0 {
             return NO_NODE;
         }
-        let nodes = match self.free_runs.get_mut(count).and_then(Vec::pop) {
-            Some(nodes) => nodes,
+        let first_node = match self.free_runs.get_mut(count).and_then(Vec::pop) {
+            Some(first_node) => first_node,
             None => {
-                let nodes = self.node_count as u32;
+                let first_node = self.node_count as u32;
                 self.node_count += count;
                 self.nodes.grow_amortized(self.node_count);
-                nodes
+                first_node
             }
         };
         for (at, list) in lists.0.iter().enumerate() {
-            let number = nodes + at as u32;
-            let behind = self.set_first(*list, number);
-            self.nodes[number as usize] = index_node(NO_NODE, behind, place);
-            if let Some(behind) = self.nodes.get_mut(behind as usize) {
-                behind[PREVIOUS] = number;
+            let node = first_node + at as u32;
+            let next = self.set_first(*list, node);
+            self.nodes[node as usize] = index_node(NO_NODE, next, item);
+            if let Some(next) = self.nodes.get_mut(next as usize) {
+                next[PREVIOUS] = node;
             }
         }
-        nodes
+        first_node
     }
 
-    /// Unlinks an item from its lists, given its first node.
-    pub fn unlink_item(&mut self, nodes: u32, lists: &IndexLists) {
+    /// Unlinks an item from its lists, given its first node. Its nodes are reused together for an
+    /// item with as many lists.
+    pub fn unlink_item(&mut self, first_node: u32, lists: &IndexLists) {
         for (at, list) in lists.0.iter().enumerate() {
-            let [before, behind, ..] = self.nodes[nodes as usize + at];
-            match self.nodes.get_mut(before as usize) {
-                Some(before) => before[NEXT] = behind,
+            let [previous, next, ..] = self.nodes[first_node as usize + at];
+            match self.nodes.get_mut(previous as usize) {
+                Some(previous) => previous[NEXT] = next,
                 None => {
-                    self.set_first(*list, behind);
+                    self.set_first(*list, next);
                 }
             }
-            if let Some(behind) = self.nodes.get_mut(behind as usize) {
-                behind[PREVIOUS] = before;
+            if let Some(next) = self.nodes.get_mut(next as usize) {
+                next[PREVIOUS] = previous;
             }
         }
         let count = lists.0.len();
@@ -298,7 +300,7 @@ impl InvalidationIndex {
         if self.free_runs.len() <= count {
             self.free_runs.resize(count + 1, Vec::new());
         }
-        self.free_runs[count].push(nodes);
+        self.free_runs[count].push(first_node);
     }
 
     /// Checks the index: each of these segments, given with its first node and its reference,
@@ -311,41 +313,45 @@ impl InvalidationIndex {
         wildcard_trackers: &[WildcardTracker],
         segments: impl Iterator<Item = (&'s Segment, u32, CacheItemRef)>,
     ) -> Result<(), String> {
-        let (mut nodes, mut lists, mut own) = (0, 0, IndexLists::default());
-        for (segment, first, place) in segments {
-            let mut wrong = None;
-            self.collect_segment_lists(wildcard_trackers, segment, &mut own);
-            for (list, number) in own.0.iter().zip(first..) {
-                let [before, behind, ..] = self.nodes[number as usize];
-                let follows = match self.nodes.get(before as usize) {
-                    Some(before) => before[NEXT] == number,
+        let (mut node_count, mut list_count, mut lists_of_segment) = (0, 0, IndexLists::default());
+        for (segment, first, item) in segments {
+            let mut inconsistency = None;
+            self.collect_segment_lists(wildcard_trackers, segment, &mut lists_of_segment);
+            for (list, number) in lists_of_segment.0.iter().zip(first..) {
+                let [previous, next, ..] = self.nodes[number as usize];
+                let previous_is_linked = match self.nodes.get(previous as usize) {
+                    Some(previous) => previous[NEXT] == number,
                     None => {
-                        lists += 1;
+                        list_count += 1;
                         self.first_node(*list) == number
                     }
                 };
-                let leads = self.nodes.get(behind as usize).is_none_or(|behind| behind[PREVIOUS] == number);
-                if self::item_of_node(self.nodes[number as usize]) != place || !follows || !leads {
-                    wrong = Some(format!("node {number} of {place:?} in {list:?}: {:?}", self.nodes[number as usize]));
+                let next_is_linked = self.nodes.get(next as usize).is_none_or(|next| next[PREVIOUS] == number);
+                if self::item_of_node(self.nodes[number as usize]) != item || !previous_is_linked || !next_is_linked {
+                    inconsistency =
+                        Some(format!("node {number} of {item:?} in {list:?}: {:?}", self.nodes[number as usize]));
                 }
             }
-            nodes += own.0.len();
-            wrong.map_or(Ok(()), Err)?;
+            node_count += lists_of_segment.0.len();
+            inconsistency.map_or(Ok(()), Err)?;
         }
         let free: usize = self.free_runs.iter().enumerate().map(|(length, runs)| length * runs.len()).sum();
         let numbered = self.by_entry.iter().flatten().flatten();
         let heads = numbered.chain(&self.missed).filter(|first| **first != NO_NODE).count() + self.by_key.len();
-        match nodes + free == self.node_count && heads == lists {
+        match node_count + free == self.node_count && heads == list_count {
             true => Ok(()),
-            false => {
-                Err(format!("{} nodes, {nodes} in lists, {free} free; {heads} lists, {lists} begun", self.node_count))
-            }
+            false => Err(format!(
+                "{} nodes, {node_count} in lists, {free} free; {heads} lists, {list_count} begun",
+                self.node_count
+            )),
         }
     }
 
+    /// Returns the items of a list, the newest first.
     fn items_in_list(&self, list: IndexList) -> impl Iterator<Item = CacheItemRef> + '_ {
-        let at = |node: u32| self.nodes.get(node as usize);
-        std::iter::successors(at(self.first_node(list)), move |node| at(node[NEXT])).map(|node| item_of_node(*node))
+        let node_at = |node: u32| self.nodes.get(node as usize);
+        std::iter::successors(node_at(self.first_node(list)), move |node| node_at(node[NEXT]))
+            .map(|node| item_of_node(*node))
     }
 
     /// Returns items with a lookup under the exact keys of an entry. For a table with only exact
@@ -374,9 +380,9 @@ impl InvalidationIndex {
 pub struct IndexLists(Vec<IndexList>);
 
 /// Returns whether an entry matches some packet of the lookup's match mask.
-pub fn may_match(tracker: &WildcardTracker, asked: &LookupDependency, entry: &StoredEntry) -> bool {
+pub fn may_match(tracker: &WildcardTracker, lookup: &LookupDependency, entry: &StoredEntry) -> bool {
     tracker.fields_with_offsets().all(|(field, at)| {
-        let (key, mask) = (&asked.key[at..at + field.words], &asked.mask[at..at + field.words]);
+        let (key, mask) = (&lookup.key[at..at + field.words], &lookup.mask[at..at + field.words]);
         field.may_match(entry.key(), key, mask)
     })
 }

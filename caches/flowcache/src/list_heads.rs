@@ -128,6 +128,7 @@ impl ListHeads {
         }
     }
 
+    /// Stores a head in the first free slot from the one that its hash selects.
     fn insert_head(&mut self, head: ListHead) {
         let mut at = head[0] as usize & self.mask();
         while !is_free(self.slots[at]) {
@@ -136,6 +137,7 @@ impl ListHeads {
         self.slots[at] = head;
     }
 
+    /// Starts a migration to an array of double length. Finishes an earlier one first.
     fn grow(&mut self) {
         while !self.old_slots.is_empty() {
             self.migrate_slots();
@@ -165,6 +167,8 @@ impl ListHeads {
         }
     }
 
+    /// Removes the head in slot `gap`. Moves later heads back into the gap, so that lookups still
+    /// find them. Returns the first node of the removed list.
     fn remove(&mut self, mut gap: usize) -> u32 {
         let (mask, node) = (self.mask(), first_node(self.slots[gap]));
         let mut at = gap;

@@ -38,8 +38,8 @@ pub struct SlowPathPacer {
 
 impl SlowPathPacer {
     /// Creates a pacer without measurements.
-    pub fn new(spare: MinSlowPathShare) -> SlowPathPacer {
-        SlowPathPacer { min_share: spare, busy_ns: 0, slow_path_ns: 0, packets: 0, packet_ns: INITIAL_PACKET_NS }
+    pub fn new(min_share: MinSlowPathShare) -> SlowPathPacer {
+        SlowPathPacer { min_share, busy_ns: 0, slow_path_ns: 0, packets: 0, packet_ns: INITIAL_PACKET_NS }
     }
 
     /// Records that the engine was busy for `busy` ns, of which `slow` ns were `packets` packets on
@@ -50,17 +50,23 @@ impl SlowPathPacer {
         self.packets += packets;
     }
 
-    /// Starts a new window of `window` ns, after `passed` windows. Returns the number of packets
+    /// Starts a new window of `window` ns, after `windows` windows. Returns the number of packets
     /// that the slow path has time for.
-    pub fn next_window_packets(&mut self, window: u64, passed: u64) -> u64 {
-        if let Some(each) = self.slow_path_ns.checked_div(self.packets).filter(|each| *each > 0) {
-            self.packet_ns = if self.packet_ns == INITIAL_PACKET_NS { each } else { (7 * self.packet_ns + each) / 8 };
+    pub fn next_window_packets(&mut self, window: u64, windows: u64) -> u64 {
+        if let Some(ns_per_packet) =
+            self.slow_path_ns.checked_div(self.packets).filter(|ns_per_packet| *ns_per_packet > 0)
+        {
+            self.packet_ns = if self.packet_ns == INITIAL_PACKET_NS {
+                ns_per_packet
+            } else {
+                (7 * self.packet_ns + ns_per_packet) / 8
+            };
         }
-        let else_where = (self.busy_ns - self.slow_path_ns) / passed.max(1);
+        let other_ns = (self.busy_ns - self.slow_path_ns) / windows.max(1);
         (self.busy_ns, self.slow_path_ns, self.packets) = (0, 0, 0);
-        let kept = else_where + window * GROWTH_PERCENT / 100;
-        let least = window * u64::from(self.min_share.percent.min(100)) / 100;
-        window.saturating_sub(kept).max(least) / self.packet_ns.max(1)
+        let reserved_ns = other_ns + window * GROWTH_PERCENT / 100;
+        let min_ns = window * u64::from(self.min_share.percent.min(100)) / 100;
+        window.saturating_sub(reserved_ns).max(min_ns) / self.packet_ns.max(1)
     }
 }
 

@@ -23,17 +23,17 @@ pub fn partition(
     units: usize,
     segments: usize,
     must_begin: &dyn Fn(usize) -> bool,
-    worth: ScoreFn<'_>,
+    score: ScoreFn<'_>,
 ) -> Option<Vec<(usize, usize)>> {
     if units == 0 || segments == 0 {
         return None;
     }
     // Earliest start of a segment that ends at each unit.
-    let mut from = 0;
-    let from: Vec<usize> = (0..units)
+    let mut earliest_start = 0;
+    let earliest_start: Vec<usize> = (0..units)
         .map(|last| {
-            from = if must_begin(last) { last } else { from };
-            from
+            earliest_start = if must_begin(last) { last } else { earliest_start };
+            earliest_start
         })
         .collect();
     // best[n][end]: highest sum of n segments that cover the units before `end`, and the start of
@@ -42,11 +42,11 @@ pub fn partition(
     best[0][0] = Some((0, 0));
     for count in 1..=segments {
         for end in 1..=units {
-            for first in from[end - 1]..end {
+            for first in earliest_start[end - 1]..end {
                 let Some((before, _)) = best[count - 1][first] else { continue };
-                let sum = before + worth(first, end - 1);
-                if best[count][end].is_none_or(|(other, _)| sum > other) {
-                    best[count][end] = Some((sum, first));
+                let total = before + score(first, end - 1);
+                if best[count][end].is_none_or(|(other, _)| total > other) {
+                    best[count][end] = Some((total, first));
                 }
             }
         }
@@ -67,14 +67,14 @@ pub fn partition(
 /// Tries increasing limits of segments and returns the first split that is not bad. If all are bad,
 /// returns the last one.
 pub fn first_acceptable_split<C>(
-    pieces: RangeInclusive<usize>,
-    mut cut: impl FnMut(usize) -> Option<C>,
+    limits: RangeInclusive<usize>,
+    mut split: impl FnMut(usize) -> Option<C>,
     is_bad: impl Fn(&C) -> bool,
 ) -> Option<C> {
     let mut best = None;
-    for most in pieces {
-        best = cut(most).or(best);
-        if best.as_ref().is_some_and(|cut| !is_bad(cut)) {
+    for limit in limits {
+        best = split(limit).or(best);
+        if best.as_ref().is_some_and(|split| !is_bad(split)) {
             break;
         }
     }
@@ -87,12 +87,13 @@ pub fn scores_by_fields(fields: &[FieldSet]) -> Vec<Vec<i64>> {
     let mut scores = vec![vec![0; units]; units];
     for (first, scores) in scores.iter_mut().enumerate() {
         let mut union = FieldSet::new();
-        let mut overlap = true;
+        let mut is_related = true;
         for last in first..units {
-            let own = &fields[last];
-            overlap &= last == first || own.is_empty() || union.is_empty() || !own.is_disjoint(&union);
-            union.extend(own);
-            scores[last] = if overlap { 10 * (last - first) as i64 } else { 0 };
+            let unit_fields = &fields[last];
+            is_related &=
+                last == first || unit_fields.is_empty() || union.is_empty() || !unit_fields.is_disjoint(&union);
+            union.extend(unit_fields);
+            scores[last] = if is_related { 10 * (last - first) as i64 } else { 0 };
         }
     }
     scores

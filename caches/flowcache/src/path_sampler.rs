@@ -6,37 +6,37 @@ use crate::split_estimator::{PathUnit, SplitCosts, SplitEstimator};
 /// Sampler of paths through a segment cache.
 #[derive(Clone, Debug)]
 pub struct PathSampler {
-    sharing: SplitEstimator,
+    estimator: SplitEstimator,
     /// Units of each segment, by table and index.
     segment_units: Vec<Vec<Box<[PathUnit]>>>,
     /// Segments that the packet matched, by table and index. `None`: the packet left a segment in
     /// the middle, so its units are unknown.
     hit_segments: Option<Vec<(usize, u32)>>,
     /// The packet is a sample.
-    sample: bool,
+    is_sample: bool,
 }
 
 impl PathSampler {
     /// Creates the sampler of a chain of `tables` that packets may pass `passes` times.
     pub fn new(tables: usize, passes: usize) -> PathSampler {
         PathSampler {
-            sharing: SplitEstimator::new(tables, tables * passes),
+            estimator: SplitEstimator::new(tables, tables * passes),
             segment_units: vec![Vec::new(); tables],
             hit_segments: Some(Vec::new()),
-            sample: false,
+            is_sample: false,
         }
     }
 
     /// Samples every packet and decides by few samples, for tests.
     pub fn sample_eagerly(&mut self) {
-        self.sharing.sample_eagerly();
+        self.estimator.sample_eagerly();
     }
 
     /// Starts a packet.
     #[inline]
     pub fn begin_packet(&mut self) {
         self.hit_segments.get_or_insert_default().clear();
-        self.sample = self.sharing.is_sample();
+        self.is_sample = self.estimator.is_sample();
     }
 
     /// Records that the packet completed a segment.
@@ -55,10 +55,10 @@ impl PathSampler {
     /// Records that the cache handled the packet completely.
     #[inline]
     pub fn finish_hit(&mut self) {
-        if self.sample
+        if self.is_sample
             && let Some(units) = self.units_seen()
         {
-            self.sharing.add_sample(&units);
+            self.estimator.add_sample(&units);
         }
     }
 
@@ -85,25 +85,25 @@ impl PathSampler {
         Some(hit_segments.iter().flat_map(|(table, place)| self.units_of_segment(*table, *place)).copied().collect())
     }
 
-    /// Records a miss: after the units `before` the packet continued through `units`, up to the end
-    /// of the cacheable part. Returns the costs of its path.
-    pub fn record_miss(&mut self, before: &[PathUnit], units: &[PathUnit]) -> Option<&SplitCosts> {
-        let all = [before, units].concat();
-        if self.sample {
-            self.sharing.add_sample(&all);
+    /// Records a miss: after the units `units_before` the packet continued through `units`, up to
+    /// the end of the cacheable part. Returns the costs of its path.
+    pub fn record_miss(&mut self, units_before: &[PathUnit], units: &[PathUnit]) -> Option<&SplitCosts> {
+        let path = [units_before, units].concat();
+        if self.is_sample {
+            self.estimator.add_sample(&path);
         }
-        self.sharing.costs(&all)
+        self.estimator.costs(&path)
     }
 
     /// Returns the costs of a path.
     pub fn costs_of_path(&self, units: &[PathUnit]) -> Option<&SplitCosts> {
-        self.sharing.costs(units)
+        self.estimator.costs(units)
     }
 
     /// Returns the approximate memory use in bytes.
     pub fn memory(&self) -> usize {
         let of = |units: &[PathUnit]| size_of_val(units) + size_of::<Box<[PathUnit]>>();
-        self.segment_units.iter().flatten().map(|units| of(units)).sum::<usize>() + self.sharing.memory()
+        self.segment_units.iter().flatten().map(|units| of(units)).sum::<usize>() + self.estimator.memory()
     }
 
     /// Removes all segments.

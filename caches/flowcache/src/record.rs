@@ -117,14 +117,16 @@ impl RecorderFacts {
         };
         let mut widths = vec![u64::MAX; slots.end as usize];
         for reg in program.var_regs.iter().filter(|reg| !reg.is_varbit && reg.width > 0) {
+            // Only the last word of a variable can have unused bits.
             let last = &mut widths[(reg.first_word + reg.words - 1) as usize];
             *last = u64::MAX >> (63 - (reg.width - 1) % 64);
         }
         let effects: Vec<Effects> = code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
         let mut constants: Vec<bool> =
-            (0..slots.total_count() as WordIndex).map(|at| (slots.first_value..slots.end).contains(&at)).collect();
+            (0..slots.total_count() as WordIndex).map(|slot| (slots.first_value..slots.end).contains(&slot)).collect();
         let written = effects.iter().flat_map(|effects| slots_in_ranges(&effects.defs));
         written.for_each(|slot| constants[slot as usize] = false);
+        // A table application writes `hit` and the parameters of the arm that it takes.
         for site in &code.applies {
             for (arm, words) in site.arms.iter().zip(&program.arm_words[site.table]) {
                 slots_in_ranges(&[(arm.hit, 1), (arm.params, *words)])
@@ -143,15 +145,15 @@ impl RecorderFacts {
 }
 
 /// Returns a slot's value, or a header's validity.
-pub fn read_slot(slots: &SlotLayout, walker: &BlockStepper<'_>, slot: WordIndex) -> u64 {
+pub fn read_slot(slots: &SlotLayout, stepper: &BlockStepper<'_>, slot: WordIndex) -> u64 {
     match slot.checked_sub(slots.end) {
-        None => walker.reg_words()[slot as usize],
-        Some(header) => u64::from(walker.header_validity()[header as usize]),
+        None => stepper.reg_words()[slot as usize],
+        Some(header) => u64::from(stepper.header_validity()[header as usize]),
     }
 }
 
 /// Returns the kind of an instruction that is no decision.
-fn classify_instruction(known: &RecorderFacts, code: &BlockCode, pc: InstIndex, op: &Op) -> ExecutedKind {
+fn classify_instruction(facts: &RecorderFacts, code: &BlockCode, pc: InstIndex, op: &Op) -> ExecutedKind {
     match op {
         Op::Call { index } => match call_kind(&code.calls[*index as usize]) {
             CallKind::Function => ExecutedKind::Pure,
@@ -159,13 +161,13 @@ fn classify_instruction(known: &RecorderFacts, code: &BlockCode, pc: InstIndex, 
             CallKind::Live => ExecutedKind::Live,
             CallKind::AddEntry => ExecutedKind::AddEntry,
         },
-        _ if known.effects[pc as usize].is_pure => ExecutedKind::Pure,
+        _ if facts.effects[pc as usize].is_pure => ExecutedKind::Pure,
         _ => ExecutedKind::Effect,
     }
 }
 
 impl ExecutionRecord {
-    fn clear(&mut self, known: &RecorderFacts, start: InstIndex) {
+    fn clear(&mut self, facts: &RecorderFacts, start: InstIndex) {
         self.start = start;
         self.steps.clear();
         self.operands.clear();
@@ -173,16 +175,21 @@ impl ExecutionRecord {
         self.backs.clear();
         self.too_long = false;
         self.last_definition.clear();
-        self.last_definition.resize(known.slots.total_count(), NO_DEFINITION);
+        self.last_definition.resize(facts.slots.total_count(), NO_DEFINITION);
     }
 
     /// Runs the control from `start` to its end and replaces the record.
-    pub fn run_control(&mut self, known: &RecorderFacts, walker: &mut BlockStepper<'_>, start: InstIndex) -> BlockExit {
-        self.clear(known, start);
+    pub fn run_control(
+        &mut self,
+        facts: &RecorderFacts,
+        stepper: &mut BlockStepper<'_>,
+        start: InstIndex,
+    ) -> BlockExit {
+        self.clear(facts, start);
         let mut pc = start;
         let mut backs = 0;
         loop {
-            match self.execute_instruction(known, walker, pc, &mut backs) {
+            match self.execute_instruction(facts, stepper, pc, &mut backs) {
                 StepResult::Next(next) => pc = next,
                 StepResult::End(outcome) => {
                     self.backs.push((self.steps.len() as u32, backs));
@@ -193,83 +200,91 @@ impl ExecutionRecord {
     }
 
     /// Records the operands of an instruction.
-    fn record_operands(&mut self, known: &RecorderFacts, walker: &BlockStepper<'_>, pc: InstIndex) -> (u32, u32) {
+    fn record_operands(&mut self, facts: &RecorderFacts, stepper: &BlockStepper<'_>, pc: InstIndex) -> (u32, u32) {
         let first = self.operands.len() as u32;
-        for slot in slots_in_ranges(&known.effects[pc as usize].uses) {
-            let value = read_slot(&known.slots, walker, slot);
+        for slot in slots_in_ranges(&facts.effects[pc as usize].uses) {
+            let value = read_slot(&facts.slots, stepper, slot);
             self.operands.push(RecordedOperand { slot, def: self.last_definition[slot as usize], value });
         }
         (first, self.operands.len() as u32)
     }
 
+    /// Executes the instruction at `pc` and records it with its operands, results and kind. Jumps
+    /// are not recorded; `backs` counts the backward jumps since the last table application.
     fn execute_instruction(
         &mut self,
-        known: &RecorderFacts,
-        walker: &mut BlockStepper<'_>,
+        facts: &RecorderFacts,
+        stepper: &mut BlockStepper<'_>,
         pc: InstIndex,
         backs: &mut u32,
     ) -> StepResult {
-        let code = walker.code();
+        let code = stepper.code();
         let op = &code.ops[pc as usize];
         match op {
-            Op::Goto { .. } | Op::Return | Op::Exit | Op::Reject => return walker.step(pc),
+            Op::Goto { .. } | Op::Return | Op::Exit | Op::Reject => return stepper.step(pc),
             Op::Back { .. } => {
                 *backs += 1;
-                return walker.step(pc);
+                return stepper.step(pc);
             }
             _ => {}
         }
         if self.steps.len() >= MAX_STEPS {
             self.too_long = true;
-            return walker.step(pc);
+            return stepper.step(pc);
         }
-        let operands = self.record_operands(known, walker, pc);
+        let operands = self.record_operands(facts, stepper, pc);
         if let Op::Apply { index } = op {
             self.backs.push((self.steps.len() as u32, std::mem::take(backs)));
-            return self.execute_table_application(known, walker, (pc, *index), operands);
+            return self.execute_table_application(facts, stepper, (pc, *index), operands);
         }
-        let next = walker.step(pc);
+        let next = stepper.step(pc);
         let kind = match (op, next) {
             (Op::Branch { .. } | Op::Switch { .. }, StepResult::Next(to)) => ExecutedKind::Decision(to),
-            _ => classify_instruction(known, code, pc, op),
+            _ => classify_instruction(facts, code, pc, op),
         };
-        self.record_instruction(known, walker, (pc, kind), operands, &known.effects[pc as usize].defs);
+        self.record_instruction(facts, stepper, (pc, kind), operands, &facts.effects[pc as usize].defs);
         next
     }
 
+    /// Applies a table and records it: the entry, the successor, and the slots that were written.
+    /// `index`: index of the application site; `operands`: range of the key's operands in the
+    /// record.
     fn execute_table_application(
         &mut self,
-        known: &RecorderFacts,
-        walker: &mut BlockStepper<'_>,
+        facts: &RecorderFacts,
+        stepper: &mut BlockStepper<'_>,
         (pc, index): (InstIndex, u32),
         operands: (u32, u32),
     ) -> StepResult {
-        let site = &walker.code().applies[index as usize];
-        let found = walker.lookup(site);
-        let next = walker.apply(site, found, pc);
+        let site = &stepper.code().applies[index as usize];
+        let found = stepper.lookup(site);
+        let next = stepper.apply(site, found, pc);
         let StepResult::Next(to) = next else { return next };
         // The parameters of an arm are contiguous, with the number of words of the action.
-        let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
-        let arm = &site.arms[place];
-        let words = walker.program().arm_words[site.table][place];
+        let arm_index = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
+        let arm = &site.arms[arm_index];
+        let words = stepper.program().arm_words[site.table][arm_index];
         let mut defs = vec![(arm.hit, 1), (arm.params, words)];
-        defs.extend(known.hit_writes[site.table]);
-        let live = known.live_tables[site.table] || known.hit_writes[site.table].is_some();
-        self.record_instruction(known, walker, (pc, ExecutedKind::Apply { found, to, live }), operands, &defs);
+        defs.extend(facts.hit_writes[site.table]);
+        // The member of a group or the color of a meter, besides the entry.
+        let live = facts.live_tables[site.table] || facts.hit_writes[site.table].is_some();
+        self.record_instruction(facts, stepper, (pc, ExecutedKind::Apply { found, to, live }), operands, &defs);
         next
     }
 
+    /// Adds a step, and a definition for each slot of `defs`, which the instruction has just
+    /// written.
     fn record_instruction(
         &mut self,
-        known: &RecorderFacts,
-        walker: &BlockStepper<'_>,
+        facts: &RecorderFacts,
+        stepper: &BlockStepper<'_>,
         (pc, kind): (InstIndex, ExecutedKind),
         operands: (u32, u32),
         defs: &[SlotRange],
     ) {
         let (step, first) = (self.steps.len() as u32, self.defs.len() as u32);
         for (word, slot) in slots_in_ranges(defs).enumerate() {
-            let value = read_slot(&known.slots, walker, slot);
+            let value = read_slot(&facts.slots, stepper, slot);
             self.last_definition[slot as usize] = self.defs.len() as u32;
             self.defs.push(RecordedDef { step, word: word as u32, slot, value });
         }
@@ -293,7 +308,7 @@ impl ExecutionRecord {
         self.steps
             .iter()
             .enumerate()
-            .filter(|(_, done)| matches!(done.kind, ExecutedKind::Apply { .. }))
+            .filter(|(_, executed)| matches!(executed.kind, ExecutedKind::Apply { .. }))
             .map(|(at, _)| at)
     }
 }

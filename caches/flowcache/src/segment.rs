@@ -105,10 +105,10 @@ pub struct Segment {
 impl Segment {
     /// Returns the approximate memory use in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let asked: usize =
-            self.dependencies.iter().map(|asked| size_of_val(&*asked.key) + size_of_val(&*asked.mask)).sum();
+        let lookups: usize =
+            self.dependencies.iter().map(|lookup| size_of_val(&*lookup.key) + size_of_val(&*lookup.mask)).sum();
         let lists = size_of_val(&*self.mask) + size_of_val(&*self.values) + size_of_val(&*self.replay_ops);
-        size_of::<Segment>() + lists + size_of_val(&*self.dependencies) + asked
+        size_of::<Segment>() + lists + size_of_val(&*self.dependencies) + lookups
     }
 
     /// Returns the number of tables that the segment covers.
@@ -187,20 +187,26 @@ pub struct RecordedTraversal<'t> {
     outcome: BlockExit,
     /// First step of each unit, then the number of steps.
     bounds: Vec<usize>,
+    /// Steps that are table applications.
     applications: Vec<usize>,
-    asked: Vec<OnceCell<Option<LookupDependency>>>,
+    /// Lookup of each table application, computed at its first use.
+    dependencies: Vec<OnceCell<Option<LookupDependency>>>,
 }
 
 impl<'t> RecordedTraversal<'t> {
     /// Creates the traversal of a record that ended with `outcome`.
-    pub fn new(ground: TraversalContext<'t>, record: &'t ExecutionRecord, outcome: BlockExit) -> RecordedTraversal<'t> {
+    pub fn new(
+        context: TraversalContext<'t>,
+        record: &'t ExecutionRecord,
+        outcome: BlockExit,
+    ) -> RecordedTraversal<'t> {
         let applications: Vec<usize> = record.table_applications().collect();
         // The code before the first table is a unit of its own.
         let mut bounds = vec![0];
         bounds.extend(applications.iter().copied().filter(|at| *at > 0));
         bounds.push(record.steps.len());
-        let asked = applications.iter().map(|_| OnceCell::new()).collect();
-        RecordedTraversal { context: ground, record, outcome, bounds, applications, asked }
+        let dependencies = applications.iter().map(|_| OnceCell::new()).collect();
+        RecordedTraversal { context, record, outcome, bounds, applications, dependencies }
     }
 
     /// Returns the number of units: one for each table, and one for the code before the first
@@ -220,14 +226,14 @@ impl<'t> RecordedTraversal<'t> {
     /// Returns a hash of the packet's path. It is equal for packets that applied the same tables
     /// with the same successors.
     pub fn path_hash(&self) -> u64 {
-        let mut way = u64::from(self.record.start);
-        for at in &self.applications {
-            let ExecutedInst { pc, kind: ExecutedKind::Apply { to, .. }, .. } = self.record.steps[*at] else {
+        let mut hash = u64::from(self.record.start);
+        for step in &self.applications {
+            let ExecutedInst { pc, kind: ExecutedKind::Apply { to, .. }, .. } = self.record.steps[*step] else {
                 continue;
             };
-            way = (way ^ u64::from(pc) << 32 ^ u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            hash = (hash ^ u64::from(pc) << 32 ^ u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
-        way
+        hash
     }
 
     /// Returns the range of the steps of a unit.
@@ -236,19 +242,20 @@ impl<'t> RecordedTraversal<'t> {
     }
 
     /// Returns the lookup of a unit, if it has a table.
-    pub fn dependency_of_unit(&self, unit: usize, walker: &BlockStepper<'_>) -> Option<&LookupDependency> {
+    pub fn dependency_of_unit(&self, unit: usize, stepper: &BlockStepper<'_>) -> Option<&LookupDependency> {
         let steps = self.unit_steps(unit);
         let application = self.applications.iter().position(|at| steps.contains(at))?;
-        self.dependency_of(application, walker)
+        self.dependency_of(application, stepper)
     }
 
     fn slots(&self) -> &'t SlotLayout {
         &self.context.facts.slots
     }
 
-    /// Returns the lookup of a table application, computed at the first call.
-    fn dependency_of(&self, application: usize, walker: &BlockStepper<'_>) -> Option<&LookupDependency> {
-        let make = || {
+    /// Returns the lookup of a table application, computed at the first call. `None` if the entry
+    /// that it found does not exist any more.
+    fn dependency_of(&self, application: usize, stepper: &BlockStepper<'_>) -> Option<&LookupDependency> {
+        let compute = || {
             let step = self.applications[application];
             let ExecutedInst { pc, kind: ExecutedKind::Apply { found, .. }, .. } = self.record.steps[step] else {
                 return None;
@@ -263,78 +270,98 @@ impl<'t> RecordedTraversal<'t> {
             }
             let mask = match (self.context.whole_fields, found) {
                 (true, _) => tracker.full_key_mask(),
-                (false, Some(number)) => tracker.decisive_mask(&key, Some(walker.entry(site.table, number)?)),
+                (false, Some(number)) => tracker.decisive_mask(&key, Some(stepper.entry(site.table, number)?)),
                 (false, None) => tracker.decisive_mask(&key, None),
             };
             Some(LookupDependency { table: site.table as u32, key: key.into(), mask: mask.into(), found_entry: found })
         };
-        self.asked[application].get_or_init(make).as_ref()
+        self.dependencies[application].get_or_init(compute).as_ref()
     }
 
-    /// Builds one segment of the units `first..=last`.
-    pub fn build_segment(&self, walker: &BlockStepper<'_>, first: usize, last: usize) -> Result<Segment, SegmentError> {
-        let (from, to) = (self.bounds[first], self.bounds[last + 1]);
+    /// Builds one segment of the units `first..=last`: the bits of state that decided, the
+    /// instructions to replay, and the lookups that it depends on.
+    ///
+    /// # Errors
+    /// A unit after `first` must start a segment of its own, or a unit cannot be cached.
+    pub fn build_segment(
+        &self,
+        stepper: &BlockStepper<'_>,
+        first: usize,
+        last: usize,
+    ) -> Result<Segment, SegmentError> {
+        let (first_step, end_step) = (self.bounds[first], self.bounds[last + 1]);
         self.check_cacheable(last)?;
-        let differs = self.tainted_definitions(from, to);
-        let mut justify =
-            DependencySlicer::new(self.context.facts, self.context.code, self.record, from, self.context.whole_fields);
-        let mut asked: Vec<LookupDependency> = Vec::new();
-        let mut plays: Vec<(usize, ReplayOp)> = Vec::new();
-        for step in from..to {
-            let done = &self.record.steps[step];
-            let tainted =
-                || self.record.operands_of(step).iter().any(|operand| self.is_tainted(operand, from, &differs));
-            let play = match done.kind {
-                ExecutedKind::Pure | ExecutedKind::Effect | ExecutedKind::Live => ReplayOp::Execute(done.pc),
+        let tainted_defs = self.tainted_definitions(first_step, end_step);
+        let mut slicer = DependencySlicer::new(
+            self.context.facts,
+            self.context.code,
+            self.record,
+            first_step,
+            self.context.whole_fields,
+        );
+        let mut dependencies: Vec<LookupDependency> = Vec::new();
+        let mut replay_ops: Vec<(usize, ReplayOp)> = Vec::new();
+        for step in first_step..end_step {
+            let executed = &self.record.steps[step];
+            let is_tainted = || {
+                self.record.operands_of(step).iter().any(|operand| self.is_tainted(operand, first_step, &tainted_defs))
+            };
+            let replay_op = match executed.kind {
+                ExecutedKind::Pure | ExecutedKind::Effect | ExecutedKind::Live => ReplayOp::Execute(executed.pc),
                 ExecutedKind::AddEntry => return Err(SegmentError::NotCacheable(Uncacheable::AddEntry)),
-                ExecutedKind::Decision(to) if tainted() => ReplayOp::Check { pc: done.pc, to },
+                // The decision can differ between packets with equal state, so the replay repeats
+                // it.
+                ExecutedKind::Decision(to) if is_tainted() => ReplayOp::Check { pc: executed.pc, to },
                 ExecutedKind::Decision(_) => {
-                    match self.context.code.ops[done.pc as usize] {
-                        Op::Switch { index } => justify.require_switch(step, index),
-                        _ => justify.require_bits(&self.record.operands_of(step)[0], 1),
+                    match self.context.code.ops[executed.pc as usize] {
+                        Op::Switch { index } => slicer.require_switch(step, index),
+                        _ => slicer.require_bits(&self.record.operands_of(step)[0], 1),
                     }
                     continue;
                 }
                 ExecutedKind::Apply { found, to, .. } => {
                     let application = self.applications.partition_point(|at| *at < step);
-                    if tainted() {
+                    if is_tainted() {
+                        // The unit that starts at this step.
                         return Err(SegmentError::SplitBefore(self.bounds.partition_point(|at| *at < step)));
                     }
-                    let Some(question) = self.dependency_of(application, walker) else {
+                    let Some(dependency) = self.dependency_of(application, stepper) else {
                         return Err(SegmentError::NotCacheable(Uncacheable::TooLong));
                     };
-                    if found.is_none() && self.context.add_on_miss[question.table as usize] {
+                    if found.is_none() && self.context.add_on_miss[dependency.table as usize] {
                         return Err(SegmentError::NotCacheable(Uncacheable::AddOnMiss));
                     }
-                    self.require_key_bits(&mut justify, step, question);
-                    asked.push(question.clone());
-                    ReplayOp::Apply { pc: done.pc, dependency: asked.len() as u32 - 1, to }
+                    self.require_key_bits(&mut slicer, step, dependency);
+                    dependencies.push(dependency.clone());
+                    ReplayOp::Apply { pc: executed.pc, dependency: dependencies.len() as u32 - 1, to }
                 }
             };
-            plays.push((step, play));
+            replay_ops.push((step, replay_op));
         }
-        let end = match (to == self.record.steps.len(), self.outcome) {
+        let end = match (end_step == self.record.steps.len(), self.outcome) {
             (false, _) => SegmentEnd::AtTable(self.tag(last + 1)),
             (true, outcome) => SegmentEnd::EndOfControl { exit: outcome == BlockExit::Exit },
         };
-        let plays = self.eliminate_dead_ops(plays, end);
+        let replay_ops = self.eliminate_dead_ops(replay_ops, end);
         // `backward_jumps` counts jumps at the step after them. Jumps before the first step belong
         // to the first segment.
-        let within = |at: usize| at > from && at <= to || at == 0 && from == 0;
-        let counted = self.record.backs.iter().filter(|(at, _)| within(*at as usize));
-        let backs: u64 = counted.map(|(_, count)| u64::from(*count)).sum();
-        let fuel = backs + asked.len() as u64;
-        let bits = justify.mask.iter().map(|(slot, bits)| (*slot, self.match_bits(*slot, bits.mask), bits.value));
+        let is_within = |at: usize| at > first_step && at <= end_step || at == 0 && first_step == 0;
+        let counted = self.record.backs.iter().filter(|(at, _)| is_within(*at as usize));
+        let backward_jumps: u64 = counted.map(|(_, count)| u64::from(*count)).sum();
+        // A replay uses the fuel of the recorded execution, so that endless loops end as without a
+        // cache.
+        let fuel = backward_jumps + dependencies.len() as u64;
+        let bits = slicer.mask.iter().map(|(slot, bits)| (*slot, self.match_bits(*slot, bits.mask), bits.value));
         let bits: Vec<(WordIndex, u64, u64)> = bits.filter(|(_, mask, _)| *mask != 0).collect();
         Ok(Segment {
             tag: self.tag(first),
             mask: bits.iter().map(|(slot, mask, _)| (*slot, *mask)).collect(),
             values: bits.iter().map(|(_, mask, value)| value & mask).collect(),
-            replay_ops: plays,
+            replay_ops,
             end,
             fuel,
-            backward_jumps: backs,
-            dependencies: asked.into(),
+            backward_jumps,
+            dependencies: dependencies.into(),
         })
     }
 
@@ -351,95 +378,107 @@ impl<'t> RecordedTraversal<'t> {
     /// Checks that a segment may end after unit `last`. Does not check the instructions of the
     /// segment.
     fn check_cacheable(&self, last: usize) -> Result<(), SegmentError> {
-        let ends = last + 1 == self.unit_count();
+        let is_last = last + 1 == self.unit_count();
         match self.outcome {
             _ if self.record.too_long => Err(SegmentError::NotCacheable(Uncacheable::TooLong)),
             BlockExit::Return | BlockExit::Exit => Ok(()),
-            _ if !ends => Ok(()),
+            _ if !is_last => Ok(()),
             _ => Err(SegmentError::NotCacheable(Uncacheable::Aborted)),
         }
     }
 
-    /// Returns, for each definition of the steps, whether it can differ between packets that have
-    /// the same state at the start.
+    /// Returns, for each definition of the steps `from..to` in order, whether it can differ between
+    /// packets that have the same state at the start.
     fn tainted_definitions(&self, from: usize, to: usize) -> Vec<bool> {
-        let base = self.record.steps.get(from).map_or(0, |done| done.defs.0 as usize);
-        let mut differs = Vec::new();
+        let first_def = self.record.steps.get(from).map_or(0, |executed| executed.defs.0 as usize);
+        let mut tainted = Vec::new();
         for step in from..to {
-            let done = &self.record.steps[step];
-            let live = match done.kind {
+            let executed = &self.record.steps[step];
+            let is_tainted = match executed.kind {
                 ExecutedKind::Live | ExecutedKind::AddEntry => true,
                 ExecutedKind::Apply { live, .. } => live,
                 ExecutedKind::Decision(_) => false,
                 ExecutedKind::Pure | ExecutedKind::Effect => self.record.operands_of(step).iter().any(|operand| {
                     operand.def != NO_DEFINITION
-                        && (operand.def as usize) >= base
-                        && differs[operand.def as usize - base]
+                        && (operand.def as usize) >= first_def
+                        && tainted[operand.def as usize - first_def]
                 }),
             };
-            differs.extend((done.defs.0..done.defs.1).map(|_| live));
+            tainted.extend((executed.defs.0..executed.defs.1).map(|_| is_tainted));
         }
-        differs
+        tainted
     }
 
-    fn is_tainted(&self, operand: &RecordedOperand, from: usize, differs: &[bool]) -> bool {
-        let base = self.record.steps.get(from).map_or(0, |done| done.defs.0 as usize);
-        operand.def != NO_DEFINITION && operand.def as usize >= base && differs[operand.def as usize - base]
+    /// Returns whether an operand's value can differ between packets of equal state. `tainted`: the
+    /// result of [`RecordedTraversal::tainted_definitions`] from step `from` on.
+    fn is_tainted(&self, operand: &RecordedOperand, from: usize, tainted: &[bool]) -> bool {
+        let first_def = self.record.steps.get(from).map_or(0, |executed| executed.defs.0 as usize);
+        operand.def != NO_DEFINITION && operand.def as usize >= first_def && tainted[operand.def as usize - first_def]
     }
 
-    fn require_key_bits(&self, justify: &mut DependencySlicer<'_>, step: usize, asked: &LookupDependency) {
+    /// Adds the key bits that decided a lookup to the slice.
+    fn require_key_bits(&self, slicer: &mut DependencySlicer<'_>, step: usize, dependency: &LookupDependency) {
         let Op::Apply { index } = self.context.code.ops[self.record.steps[step].pc as usize] else { return };
         let site = &self.context.code.applies[index as usize];
         let operands = self.record.operands_of(step);
         for (word, operand) in key_words(&self.context.wildcard_trackers[site.table], site) {
-            justify.require_bits(&operands[operand], asked.mask[word]);
+            slicer.require_bits(&operands[operand], dependency.mask[word]);
         }
     }
 
-    /// Removes dead instructions.
-    fn eliminate_dead_ops(&self, plays: Vec<(usize, ReplayOp)>, end: SegmentEnd) -> Box<[ReplayOp]> {
+    /// Removes the pure instructions with results that nothing reads: no later instruction of the
+    /// segment, and no code after its end. Each instruction comes with its step.
+    fn eliminate_dead_ops(&self, replay_ops: Vec<(usize, ReplayOp)>, end: SegmentEnd) -> Box<[ReplayOp]> {
         let slots = self.slots();
         // Liveness at the end of the segment, for written slots only.
-        let at_end = |slot: WordIndex| match end {
+        let is_live_at_end = |slot: WordIndex| match end {
             _ if slot >= slots.end => true,
             SegmentEnd::AtTable(pc) if slot >= slots.first_value => self.context.live.is_live(pc, slot),
             SegmentEnd::AtTable(_) => true,
             SegmentEnd::EndOfControl { .. } => slot < slots.first_value && !self.context.local[slot as usize],
         };
-        let mut since: Vec<Option<bool>> = vec![None; slots.total_count()];
-        let is_live = |since: &[Option<bool>], slot: WordIndex| since[slot as usize].unwrap_or_else(|| at_end(slot));
-        let mut kept = Vec::with_capacity(plays.len());
-        for (step, play) in plays.into_iter().rev() {
-            let done = &self.record.steps[step];
+        // By slot, going backward: whether it is live; `None`: as at the end of the segment.
+        let mut live_now: Vec<Option<bool>> = vec![None; slots.total_count()];
+        let is_live = |live_now: &[Option<bool>], slot: WordIndex| {
+            live_now[slot as usize].unwrap_or_else(|| is_live_at_end(slot))
+        };
+        let mut kept = Vec::with_capacity(replay_ops.len());
+        for (step, replay_op) in replay_ops.into_iter().rev() {
+            let executed = &self.record.steps[step];
             let defs = || self.record.definitions_of(step).iter().map(|def| def.slot);
-            if done.kind == ExecutedKind::Pure && !defs().any(|slot| is_live(&since, slot)) {
+            if executed.kind == ExecutedKind::Pure && !defs().any(|slot| is_live(&live_now, slot)) {
                 continue;
             }
             // All state is live here, because the packet can leave the cache at this instruction.
-            if matches!(play, ReplayOp::Check { .. }) || matches!(done.kind, ExecutedKind::Apply { live: true, .. }) {
-                since[slots.first_variable as usize..slots.first_value as usize].fill(Some(true));
-                let values = (slots.first_value..slots.end).filter(|slot| self.context.live.is_live(done.pc, *slot));
-                values.for_each(|slot| since[slot as usize] = Some(true));
+            if matches!(replay_op, ReplayOp::Check { .. })
+                || matches!(executed.kind, ExecutedKind::Apply { live: true, .. })
+            {
+                live_now[slots.first_variable as usize..slots.first_value as usize].fill(Some(true));
+                let values =
+                    (slots.first_value..slots.end).filter(|slot| self.context.live.is_live(executed.pc, *slot));
+                values.for_each(|slot| live_now[slot as usize] = Some(true));
             }
             // A field is written only if its header is valid, so this write does not end liveness.
-            let certain = !matches!(self.context.code.ops[done.pc as usize], Op::Field1 { .. } | Op::FieldN { .. });
-            if done.kind == ExecutedKind::Pure && certain {
-                defs().for_each(|slot| since[slot as usize] = Some(false));
+            let always_writes =
+                !matches!(self.context.code.ops[executed.pc as usize], Op::Field1 { .. } | Op::FieldN { .. });
+            if executed.kind == ExecutedKind::Pure && always_writes {
+                defs().for_each(|slot| live_now[slot as usize] = Some(false));
             }
             // The keys of a table application are recorded. The keys of one with a group are read
             // again, because the member depends on the packet.
-            if !matches!(done.kind, ExecutedKind::Apply { live: false, .. }) {
-                slots_in_ranges(&self.context.facts.effects[done.pc as usize].uses)
-                    .for_each(|slot| since[slot as usize] = Some(true));
+            if !matches!(executed.kind, ExecutedKind::Apply { live: false, .. }) {
+                slots_in_ranges(&self.context.facts.effects[executed.pc as usize].uses)
+                    .for_each(|slot| live_now[slot as usize] = Some(true));
             }
-            kept.push(play);
+            kept.push(replay_op);
         }
         kept.reverse();
         kept.into()
     }
 }
 
-/// Returns, for each word of a table's key, the index of its operand at the application site.
+/// Returns, for each word of a table's key, its index in the key and the index of its operand at
+/// the application site, where the fields can have another order.
 pub fn key_words<'w>(tracker: &'w WildcardTracker, site: &'w ApplySite) -> impl Iterator<Item = (usize, usize)> + 'w {
     tracker.fields_with_offsets().flat_map(|(field, at)| {
         let first: usize = site.keys[..field.position].iter().map(|reg| reg.words as usize).sum();

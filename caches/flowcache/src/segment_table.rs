@@ -122,50 +122,59 @@ impl SegmentTable {
         group.by_values.get(&segment.values).copied()
     }
 
-    /// Inserts a segment. Calls `gone` for each removed segment.
-    pub fn insert_segment(&mut self, segment: Segment, now: u64, mut gone: impl FnMut(&StoredSegment)) -> InsertResult {
-        if let Some(place) = self.slot_of_segment(&segment) {
-            let kept = self.slots[place as usize].as_mut().expect("what is found is there");
+    /// Inserts a segment, used at `now` (ns). Calls `on_removed` for each segment that it replaces
+    /// or evicts.
+    pub fn insert_segment(
+        &mut self,
+        segment: Segment,
+        now: u64,
+        mut on_removed: impl FnMut(&StoredSegment),
+    ) -> InsertResult {
+        if let Some(index) = self.slot_of_segment(&segment) {
+            let stored = self.slots[index as usize].as_mut().expect("slots of found segments are in use");
             // An equal segment, or one of the same match that covers more tables, is kept.
-            let same = kept.segment == segment;
-            if same {
-                (kept.last_hit_ns, kept.is_referenced) = (now, true);
+            let is_equal = stored.segment == segment;
+            if is_equal {
+                (stored.last_hit_ns, stored.is_referenced) = (now, true);
             }
-            if same || kept.segment.table_count() >= segment.table_count() {
-                return InsertResult::Existing(place);
+            if is_equal || stored.segment.table_count() >= segment.table_count() {
+                return InsertResult::Existing(index);
             }
-            self.remove(place).iter().for_each(&mut gone);
+            self.remove(index).iter().for_each(&mut on_removed);
         }
         while self.segment_count >= self.capacity {
-            let place = self.next_victim();
-            self.remove(place).iter().for_each(&mut gone);
+            let index = self.next_victim();
+            self.remove(index).iter().for_each(&mut on_removed);
         }
         self.insert_new(segment, now).map_or(InsertResult::TooManyMasks, InsertResult::Inserted)
     }
 
+    /// Stores a segment with a new match. Returns its index; `None` if its tag has too many masks.
+    /// Subtables stay sorted by their largest number of covered tables, because lookups prefer
+    /// segments that cover more.
     fn insert_new(&mut self, segment: Segment, now: u64) -> Option<u32> {
         let subtables = self.subtables.entry(segment.tag).or_default();
-        let at = match subtables.iter().position(|group| group.mask == segment.mask) {
-            Some(at) => at,
+        let subtable_index = match subtables.iter().position(|group| group.mask == segment.mask) {
+            Some(subtable_index) => subtable_index,
             None if subtables.len() >= self.max_masks => return None,
             None => {
                 subtables.push(MaskSubtable { mask: segment.mask.clone(), tables: 0, by_values: HashMap::default() });
                 subtables.len() - 1
             }
         };
-        let place = self.free.pop().unwrap_or_else(|| {
+        let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
-        subtables[at].by_values.insert(segment.values.clone(), place);
-        if segment.table_count() > subtables[at].tables || subtables[at].tables == 0 {
-            subtables[at].tables = segment.table_count();
+        subtables[subtable_index].by_values.insert(segment.values.clone(), index);
+        if segment.table_count() > subtables[subtable_index].tables || subtables[subtable_index].tables == 0 {
+            subtables[subtable_index].tables = segment.table_count();
             subtables.sort_by_key(|group| Reverse(group.tables));
         }
         self.memory += segment.memory_bytes();
         self.segment_count += 1;
-        self.slots[place as usize] = Some(StoredSegment { segment, last_hit_ns: now, is_referenced: true, nodes: 0 });
-        Some(place)
+        self.slots[index as usize] = Some(StoredSegment { segment, last_hit_ns: now, is_referenced: true, nodes: 0 });
+        Some(index)
     }
 
     /// Sets the first node of a segment in the invalidation index.
@@ -176,22 +185,22 @@ impl SegmentTable {
     }
 
     /// Removes a segment.
-    pub fn remove(&mut self, place: u32) -> Option<StoredSegment> {
-        let kept = self.slots.get_mut(place as usize)?.take()?;
-        let segment = &kept.segment;
+    pub fn remove(&mut self, index: u32) -> Option<StoredSegment> {
+        let stored = self.slots.get_mut(index as usize)?.take()?;
+        let segment = &stored.segment;
         if let Some(subtables) = self.subtables.get_mut(&segment.tag)
-            && let Some(at) = subtables.iter().position(|group| group.mask == segment.mask)
+            && let Some(subtable_index) = subtables.iter().position(|group| group.mask == segment.mask)
         {
-            subtables[at].by_values.remove(&segment.values);
+            subtables[subtable_index].by_values.remove(&segment.values);
             // Empty subtables are removed, so that lookups do not search them.
-            if subtables[at].by_values.is_empty() {
-                subtables.remove(at);
+            if subtables[subtable_index].by_values.is_empty() {
+                subtables.remove(subtable_index);
             }
         }
         self.memory -= segment.memory_bytes();
         self.segment_count -= 1;
-        self.free.push(place);
-        Some(kept)
+        self.free.push(index);
+        Some(stored)
     }
 
     /// Returns the next segment without a hit since the clock hand passed.
@@ -207,9 +216,10 @@ impl SegmentTable {
     }
 
     /// Removes segments without a hit since `before` (ns). Returns their number.
-    pub fn expire_idle(&mut self, before: u64, gone: impl FnMut(&StoredSegment)) -> usize {
-        let old: Vec<u32> = self.iter().filter(|(_, kept)| kept.last_hit_ns < before).map(|(place, _)| place).collect();
-        old.iter().filter_map(|place| self.remove(*place)).collect::<Vec<StoredSegment>>().iter().for_each(gone);
+    pub fn expire_idle(&mut self, unused_since: u64, on_removed: impl FnMut(&StoredSegment)) -> usize {
+        let old: Vec<u32> =
+            self.iter().filter(|(_, stored)| stored.last_hit_ns < unused_since).map(|(index, _)| index).collect();
+        old.iter().filter_map(|index| self.remove(*index)).collect::<Vec<StoredSegment>>().iter().for_each(on_removed);
         old.len()
     }
 

@@ -51,16 +51,16 @@ pub struct PathUnit {
 #[derive(Clone, Debug)]
 pub struct SplitEstimator {
     /// Number of segments of a split, and the maximum if fewer segments multiply entries.
-    pieces: (usize, usize),
+    segment_counts: (usize, usize),
     paths: HashMap<u64, SampledPath, HashState>,
     hasher: HashState,
     /// Number of stored hashes.
-    ids: usize,
+    hash_count: usize,
     /// Sampling interval, and packets until the next sample.
-    every: u32,
-    left: u32,
+    interval: u32,
+    until_sample: u32,
     /// Samples before the first evaluation of a path.
-    first: u32,
+    first_period: u32,
     scratch: HashCounts,
 }
 
@@ -68,13 +68,13 @@ pub struct SplitEstimator {
 #[derive(Clone, Debug)]
 struct SampledPath {
     /// Hashes of the samples, one sample after the other.
-    ids: Vec<u32>,
+    unit_hashes: Vec<u32>,
     /// Hashes of whole samples, to find duplicates.
     distinct_samples: HashSet<u64, HashState>,
     /// Index of the oldest sample, which is replaced next once there are [`MAX_SAMPLES_PER_PATH`].
     next: usize,
     /// Samples until the next evaluation, and the current period.
-    left: u32,
+    until_evaluation: u32,
     period: u32,
     costs: Option<SplitCosts>,
 }
@@ -111,34 +111,34 @@ impl SplitCosts {
 }
 
 impl SplitEstimator {
-    /// Creates an estimator for splits into `pieces` segments, or up to `most` where fewer multiply
-    /// entries.
-    pub fn new(pieces: usize, most: usize) -> SplitEstimator {
+    /// Creates an estimator for splits into `min_segments` segments, or up to `max_segments` where
+    /// fewer multiply entries.
+    pub fn new(min_segments: usize, max_segments: usize) -> SplitEstimator {
         SplitEstimator {
-            pieces: (pieces, most),
+            segment_counts: (min_segments, max_segments),
             paths: HashMap::default(),
             hasher: HashState::default(),
-            ids: 0,
-            every: SAMPLING_INTERVAL,
-            left: SAMPLING_INTERVAL,
-            first: FIRST_PERIOD,
+            hash_count: 0,
+            interval: SAMPLING_INTERVAL,
+            until_sample: SAMPLING_INTERVAL,
+            first_period: FIRST_PERIOD,
             scratch: HashCounts::default(),
         }
     }
 
     /// Returns whether the current packet is a sample.
     pub fn is_sample(&mut self) -> bool {
-        self.left -= 1;
-        let due = self.left == 0;
+        self.until_sample -= 1;
+        let due = self.until_sample == 0;
         if due {
-            self.left = self.every;
+            self.until_sample = self.interval;
         }
         due
     }
 
     /// Samples every packet and evaluates after few samples, for tests.
     pub fn sample_eagerly(&mut self) {
-        (self.every, self.left, self.first) = (1, 1, 3);
+        (self.interval, self.until_sample, self.first_period) = (1, 1, 3);
     }
 
     fn path_hash(&self, units: &[PathUnit]) -> u64 {
@@ -154,53 +154,53 @@ impl SplitEstimator {
         self.paths.get(&self.path_hash(units))?.costs.as_ref().filter(|costs| costs.units == units.len())
     }
 
-    /// Adds a sample.
+    /// Adds a sample: the units of a packet's path. A sample that the path already has is ignored.
     pub fn add_sample(&mut self, units: &[PathUnit]) {
         let key = self.path_hash(units);
         if units.len() < 2 || units.len() > MAX_UNITS {
             return;
         }
-        let full = |path: &SampledPath| path.ids.len() >= MAX_SAMPLES_PER_PATH * units.len();
-        if self.ids + units.len() > MAX_HASHES && !self.paths.get(&key).is_some_and(full) {
+        let is_full = |path: &SampledPath| path.unit_hashes.len() >= MAX_SAMPLES_PER_PATH * units.len();
+        if self.hash_count + units.len() > MAX_HASHES && !self.paths.get(&key).is_some_and(is_full) {
             // With more paths than fit, sampling restarts.
             self.paths.clear();
-            self.ids = 0;
+            self.hash_count = 0;
         }
-        let SplitEstimator { paths, ids, scratch, pieces, first, .. } = self;
-        let new = || SampledPath {
-            ids: Vec::new(),
+        let SplitEstimator { paths, hash_count, scratch, segment_counts, first_period, .. } = self;
+        let new_path = || SampledPath {
+            unit_hashes: Vec::new(),
             distinct_samples: HashSet::default(),
             next: 0,
-            left: *first,
-            period: *first,
+            until_evaluation: *first_period,
+            period: *first_period,
             costs: None,
         };
-        let path = paths.entry(key).or_insert_with(new);
+        let path = paths.entry(key).or_insert_with(new_path);
         if !path.distinct_samples.insert(hash_sample(units.iter().map(|unit| unit.id))) {
             return;
         }
-        if path.ids.len() < MAX_SAMPLES_PER_PATH * units.len() {
-            *ids += units.len();
-            path.ids.extend(units.iter().map(|unit| unit.id));
+        if path.unit_hashes.len() < MAX_SAMPLES_PER_PATH * units.len() {
+            *hash_count += units.len();
+            path.unit_hashes.extend(units.iter().map(|unit| unit.id));
         } else {
-            let place = path.next * units.len();
-            let sample = &mut path.ids[place..place + units.len()];
+            let offset = path.next * units.len();
+            let sample = &mut path.unit_hashes[offset..offset + units.len()];
             path.distinct_samples.remove(&hash_sample(sample.iter().copied()));
             sample.iter_mut().zip(units).for_each(|(id, unit)| *id = unit.id);
             path.next = (path.next + 1) % MAX_SAMPLES_PER_PATH;
         }
-        path.left -= 1;
-        if path.left == 0 {
+        path.until_evaluation -= 1;
+        if path.until_evaluation == 0 {
             path.period = (path.period * 2).min(MAX_PERIOD);
-            path.left = path.period;
-            path.update_costs(units.len(), *pieces, scratch);
+            path.until_evaluation = path.period;
+            path.update_costs(units.len(), *segment_counts, scratch);
         }
     }
 
     /// Returns the approximate memory use in bytes.
     pub fn memory(&self) -> usize {
         let of = |path: &SampledPath| {
-            size_of_val(&*path.ids)
+            size_of_val(&*path.unit_hashes)
                 + 9 * path.distinct_samples.capacity()
                 + path.costs.as_ref().map_or(0, |costs| size_of_val(&*costs.entries))
                 + size_of::<SampledPath>()
@@ -220,56 +220,61 @@ fn extend_hash(hash: u64, id: u32) -> u64 {
 }
 
 impl SampledPath {
-    fn update_costs(&mut self, units: usize, (pieces, most): (usize, usize), scratch: &mut HashCounts) {
-        let samples = self.ids.len() / units;
-        let mut seen = vec![SampleCounts::default(); units * units];
+    /// Estimates the entries of each range of units from the samples of the path, and chooses the
+    /// split that needs the fewest. `units`: number of units of the path. The split has
+    /// `min_segments` segments, or up to `max_segments` where fewer multiply entries.
+    fn update_costs(&mut self, units: usize, (min_segments, max_segments): (usize, usize), scratch: &mut HashCounts) {
+        let samples = self.unit_hashes.len() / units;
+        let mut counts = vec![SampleCounts::default(); units * units];
         let mut hashes = vec![0u64; samples];
         for first in 0..units {
             hashes.fill(0);
             for last in first..units {
-                for (hash, sample) in hashes.iter_mut().zip(self.ids.chunks_exact(units)) {
+                for (hash, sample) in hashes.iter_mut().zip(self.unit_hashes.chunks_exact(units)) {
                     *hash = extend_hash(*hash, sample[last]);
                 }
-                let here = scratch.count(&hashes);
-                seen[first * units + last] = here;
-                if here.once == samples {
+                let range_counts = scratch.count(&hashes);
+                counts[first * units + last] = range_counts;
+                if range_counts.once == samples {
                     // Longer ranges differ in all samples as well.
-                    seen[first * units + last..(first + 1) * units].fill(here);
+                    counts[first * units + last..(first + 1) * units].fill(range_counts);
                     break;
                 }
             }
         }
         let chosen = self.costs.take().map(|costs| costs.chosen).unwrap_or_default();
-        let mut costs = SplitCosts { units, entries: estimate_entries(&seen, units, samples), chosen };
-        let cut = |most| partition(units, most, &|_| false, &|first, last| costs.score(first, last));
-        let is_bad = |cut: &Vec<(usize, usize)>| cut.iter().any(|(first, last)| costs.makes_more(*first, *last));
-        costs.chosen = first_acceptable_split(pieces..=most.min(units).max(pieces), cut, is_bad).unwrap_or_default();
+        let mut costs = SplitCosts { units, entries: estimate_entries(&counts, units, samples), chosen };
+        let split = |limit| partition(units, limit, &|_| false, &|first, last| costs.score(first, last));
+        let is_bad = |split: &Vec<(usize, usize)>| split.iter().any(|(first, last)| costs.makes_more(*first, *last));
+        costs.chosen = first_acceptable_split(min_segments..=max_segments.min(units).max(min_segments), split, is_bad)
+            .unwrap_or_default();
         self.costs = Some(costs);
     }
 }
 
-/// Returns the estimated number of entries of each range of units.
-fn estimate_entries(seen: &[SampleCounts], units: usize, samples: usize) -> Vec<u64> {
-    let mut entries: Vec<u64> = seen.iter().map(SampleCounts::estimate_distinct).collect();
+/// Returns the estimated number of entries of each range of units, at index `first * units + last`.
+/// `counts`: the counts of each range, at the same index.
+fn estimate_entries(counts: &[SampleCounts], units: usize, samples: usize) -> Vec<u64> {
+    let mut entries: Vec<u64> = counts.iter().map(SampleCounts::estimate_distinct).collect();
     for length in 2..=units {
         for first in 0..=units - length {
             let last = first + length - 1;
-            let here = seen[first * units + last];
+            let range_counts = counts[first * units + last];
             // Almost all samples are distinct, so Chao's estimator is unreliable. Either one part
             // determines the other, or the entries are the product of both parts.
-            if here.once * 20 < samples * 19 {
+            if range_counts.once * 20 < samples * 19 {
                 continue;
             }
-            let together = |mid: usize| {
+            let entries_of_parts = |mid: usize| {
                 let (front, back) = (first * units + mid, (mid + 1) * units + last);
-                match (seen[front] == here, seen[back] == here) {
+                match (counts[front] == range_counts, counts[back] == range_counts) {
                     (true, _) => entries[front],
                     (_, true) => entries[back],
                     _ => entries[front].saturating_mul(entries[back]),
                 }
             };
-            let fewest = (first..last).map(together).min().unwrap_or(0);
-            entries[first * units + last] = fewest.max(here.estimate_distinct()).min(MAX_ESTIMATE);
+            let fewest = (first..last).map(entries_of_parts).min().unwrap_or(0);
+            entries[first * units + last] = fewest.max(range_counts.estimate_distinct()).min(MAX_ESTIMATE);
         }
     }
     entries
@@ -299,17 +304,19 @@ struct HashCounts {
 }
 
 impl HashCounts {
+    /// Counts how many hashes are distinct, and how many of these occur once and twice.
     fn count(&mut self, hashes: &[u64]) -> SampleCounts {
-        let room = (2 * hashes.len()).next_power_of_two();
+        let capacity = (2 * hashes.len()).next_power_of_two();
         self.places.clear();
-        self.places.resize(room, (0, 0));
+        self.places.resize(capacity, (0, 0));
         for hash in hashes {
             let hash = hash | 1;
-            let mut at = (hash >> 32) as usize & (room - 1);
-            while self.places[at].1 != 0 && self.places[at].0 != hash {
-                at = (at + 1) & (room - 1);
+            // The upper half of a hash selects its place.
+            let mut place = (hash >> 32) as usize & (capacity - 1);
+            while self.places[place].1 != 0 && self.places[place].0 != hash {
+                place = (place + 1) & (capacity - 1);
             }
-            self.places[at] = (hash, self.places[at].1 + 1);
+            self.places[place] = (hash, self.places[place].1 + 1);
         }
         let mut seen = SampleCounts::default();
         for (_, count) in self.places.iter().filter(|(_, count)| *count > 0) {
@@ -412,6 +419,6 @@ mod tests {
                 sharing.add_sample(&units);
             }
         }
-        assert!(sharing.ids <= super::MAX_HASHES, "{}", sharing.ids);
+        assert!(sharing.hash_count <= super::MAX_HASHES, "{}", sharing.hash_count);
     }
 }

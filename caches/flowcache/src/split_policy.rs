@@ -25,8 +25,8 @@ struct GhostList {
 }
 
 impl GhostList {
-    fn new(room: usize) -> GhostList {
-        GhostList { capacity: room.max(1), known: HashSet::default(), order: VecDeque::new() }
+    fn new(capacity: usize) -> GhostList {
+        GhostList { capacity: capacity.max(1), known: HashSet::default(), order: VecDeque::new() }
     }
 
     /// Inserts the hash. Returns true if the list contained it.
@@ -63,41 +63,45 @@ pub struct SplitPolicy {
 }
 
 impl SplitPolicy {
-    /// Creates the policy of a cache for `room` segments in total.
-    pub fn new(room: usize) -> SplitPolicy {
+    /// Creates the policy of a cache with a total capacity in segments.
+    pub fn new(capacity: usize) -> SplitPolicy {
         SplitPolicy {
-            whole_ghost: GhostList::new(room),
-            segment_ghost: GhostList::new(room),
+            whole_ghost: GhostList::new(capacity),
+            segment_ghost: GhostList::new(capacity),
             paths: HashMap::default(),
         }
     }
 
-    /// Records a new traversal by its hash and the hashes of its segments. Returns true if the
-    /// path's traversals are to be split.
-    pub fn prefers_split(&mut self, way: u64, whole: u64, pieces: impl Iterator<Item = u64>) -> bool {
-        let knows_whole = self.whole_ghost.check_and_insert(whole);
+    /// Records a new traversal: hash of its path, its own hash, and the hashes of its segments.
+    /// Returns true if the path's traversals are to be split.
+    pub fn prefers_split(&mut self, path: u64, traversal: u64, segments: impl Iterator<Item = u64>) -> bool {
+        let knows_whole = self.whole_ghost.check_and_insert(traversal);
         // `count` visits every segment, because each must enter the list, also after a miss.
-        let knows_pieces = pieces.filter(|piece| !self.segment_ghost.check_and_insert(*piece)).count() == 0;
-        if self.paths.len() >= MAX_PATHS && !self.paths.contains_key(&way) {
+        let knows_segments = segments.filter(|segment| !self.segment_ghost.check_and_insert(*segment)).count() == 0;
+        if self.paths.len() >= MAX_PATHS && !self.paths.contains_key(&path) {
             return true;
         }
-        let way =
-            self.paths.entry(way).or_insert(PathHits { traversals: 0, whole_hits: 0, segment_hits: 0, is_split: true });
-        way.traversals += 1;
-        way.whole_hits += u32::from(knows_whole);
-        way.segment_hits += u32::from(knows_pieces);
+        let hits = self.paths.entry(path).or_insert(PathHits {
+            traversals: 0,
+            whole_hits: 0,
+            segment_hits: 0,
+            is_split: true,
+        });
+        hits.traversals += 1;
+        hits.whole_hits += u32::from(knows_whole);
+        hits.segment_hits += u32::from(knows_segments);
         // Differences below one in fifty are noise.
-        let margin = 1 + way.traversals / 50;
-        if way.segment_hits > way.whole_hits + margin {
-            way.is_split = true;
-        } else if way.whole_hits > way.segment_hits + margin {
-            way.is_split = false;
+        let margin = 1 + hits.traversals / 50;
+        if hits.segment_hits > hits.whole_hits + margin {
+            hits.is_split = true;
+        } else if hits.whole_hits > hits.segment_hits + margin {
+            hits.is_split = false;
         }
-        if way.traversals >= WINDOW {
-            (way.traversals, way.whole_hits, way.segment_hits) =
-                (way.traversals / 2, way.whole_hits / 2, way.segment_hits / 2);
+        if hits.traversals >= WINDOW {
+            (hits.traversals, hits.whole_hits, hits.segment_hits) =
+                (hits.traversals / 2, hits.whole_hits / 2, hits.segment_hits / 2);
         }
-        way.is_split
+        hits.is_split
     }
 }
 

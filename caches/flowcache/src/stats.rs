@@ -51,8 +51,8 @@ pub struct SegmentCacheStats {
 impl SegmentCacheStats {
     /// Describes the treatment of the one packet that was processed since `before`.
     pub(crate) fn describe_packet_since(&self, before: &SegmentCacheStats) -> String {
-        let more = |count: fn(&SegmentCacheStats) -> u64| count(self) - count(before);
-        let kept = match (more(|stats| stats.inserted), more(|stats| stats.shared)) {
+        let increase = |count: fn(&SegmentCacheStats) -> u64| count(self) - count(before);
+        let caching = match (increase(|stats| stats.inserted), increase(|stats| stats.shared)) {
             (0, 0) => String::new(),
             (0, shared) => format!("; {shared} segments of its path were cached already"),
             (inserted, _) => format!("; {inserted} segments of its path were cached"),
@@ -63,19 +63,19 @@ impl SegmentCacheStats {
         };
         let refused: String = self.uncacheable.iter().filter_map(refused).collect();
         let rejected =
-            if more(|stats| stats.rejected) > 0 { "; not cached: too many masks, or too few tables" } else { "" };
-        let what = match () {
-            _ if more(|stats| stats.packets) == 0 => "the flow cache was not used: the parser decided",
-            _ if more(|stats| stats.refused) > 0 => {
+            if increase(|stats| stats.rejected) > 0 { "; not cached: too many masks, or too few tables" } else { "" };
+        let treatment = match () {
+            _ if increase(|stats| stats.packets) == 0 => "the flow cache was not used: the parser decided",
+            _ if increase(|stats| stats.refused) > 0 => {
                 "not in the flow cache, and its tenant has used up its share of the slow path"
             }
-            _ if more(|stats| stats.hits) > 0 => "offloaded: the flow cache handled its whole path",
-            _ if more(|stats| stats.partial) > 0 => {
+            _ if increase(|stats| stats.hits) > 0 => "offloaded: the flow cache handled its whole path",
+            _ if increase(|stats| stats.partial) > 0 => {
                 "the flow cache handled the first part of its path, the slow path the rest"
             }
             _ => "not in the flow cache: the slow path decided",
         };
-        format!("{what}{kept}{refused}{rejected}")
+        format!("{treatment}{caching}{refused}{rejected}")
     }
 
     /// Returns the share of packets that hit, from 0 to 1.

@@ -114,23 +114,23 @@ impl WildcardTracker {
     pub fn new(keys: &[ir::MatchKey]) -> WildcardTracker {
         let layout = KeyLayout::new(keys);
         let mut words = 0;
-        let places = layout.fields.iter().map(|field| {
+        let word_offsets = layout.fields.iter().map(|field| {
             words += field.words;
             words - field.words
         });
-        let places = places.collect();
-        let others: Vec<usize> =
+        let word_offsets = word_offsets.collect();
+        let inexact: Vec<usize> =
             (0..layout.fields.len()).filter(|at| layout.fields[*at].kind != MatchKind::Exact).collect();
-        let prefix = match others[..] {
+        let prefix_field = match inexact[..] {
             [only] if layout.fields[only].kind == MatchKind::Lpm && layout.fields[only].width <= 128 => Some(only),
             _ => None,
         };
         WildcardTracker {
-            all_exact: others.is_empty(),
+            all_exact: inexact.is_empty(),
             layout,
-            word_offsets: places,
+            word_offsets,
             words,
-            prefix_field: prefix,
+            prefix_field,
             groups: HashMap::default(),
         }
     }
@@ -187,6 +187,8 @@ impl WildcardTracker {
         if field.signed && field.width > 0 { value ^ 1 << (field.width - 1).min(63) } else { value }
     }
 
+    /// Returns the match of an entry on its inexact fields. The mask of a range is 0, because its
+    /// bounds are stored instead.
     fn rule_of_entry(&self, entry: &StoredEntry) -> MaskedRule {
         let (mut masks, mut values, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
         for (field, _) in self.inexact_fields() {
@@ -195,8 +197,8 @@ impl WildcardTracker {
                 // Ranges of more than 64 bits match all bits (`decisive_mask`).
                 ranges.push((Self::to_unsigned(field, low[0]), Self::to_unsigned(field, high[0])));
             }
-            for (at, value) in value.iter().enumerate() {
-                let mask = pattern.mask(field.width, at);
+            for (word, value) in value.iter().enumerate() {
+                let mask = pattern.mask(field.width, word);
                 masks.push(mask);
                 values.push(value & mask);
             }
@@ -215,8 +217,8 @@ impl WildcardTracker {
             return;
         }
         let exact = self.exact_key_of_entry(entry);
-        if let Some(at) = self.prefix_field {
-            let field = &self.layout.fields[at];
+        if let Some(field_index) = self.prefix_field {
+            let field = &self.layout.fields[field_index];
             let (value, len) = (left_aligned(field, field.value(entry.key())), field.second(entry.key())[0] as u32);
             let group = self.groups.entry(exact).or_insert_with(|| ExactKeyGroup::Prefixes(BTreeMap::new()));
             if let ExactKeyGroup::Prefixes(lengths) = group {
@@ -228,8 +230,8 @@ impl WildcardTracker {
         if let ExactKeyGroup::RulesByMask(rules) =
             self.groups.entry(exact).or_insert_with(|| ExactKeyGroup::RulesByMask(RulesByMask::default()))
         {
-            let same = rules.entry(rule.mask).or_default().entry(rule.value).or_default();
-            same.push((rule.strength, rule.ranges));
+            let rules_of_value = rules.entry(rule.mask).or_default().entry(rule.value).or_default();
+            rules_of_value.push((rule.strength, rule.ranges));
         }
     }
 
@@ -238,9 +240,9 @@ impl WildcardTracker {
         let exact = self.exact_key_of_entry(entry);
         let rule = (!self.all_exact && self.prefix_field.is_none()).then(|| self.rule_of_entry(entry));
         let Some(group) = self.groups.get_mut(&exact) else { return };
-        let empty = match (group, self.prefix_field) {
-            (ExactKeyGroup::Prefixes(lengths), Some(at)) => {
-                let field = &self.layout.fields[at];
+        let is_group_empty = match (group, self.prefix_field) {
+            (ExactKeyGroup::Prefixes(lengths), Some(field_index)) => {
+                let field = &self.layout.fields[field_index];
                 let len = field.second(entry.key())[0] as u32;
                 if let Some(values) = lengths.get_mut(&len) {
                     values.remove(&left_aligned(field, field.value(entry.key())));
@@ -258,7 +260,7 @@ impl WildcardTracker {
             }
             _ => false,
         };
-        if empty {
+        if is_group_empty {
             self.groups.remove(&exact);
         }
     }
@@ -291,6 +293,9 @@ impl WildcardTracker {
         mask
     }
 
+    /// Adds the decisive bits of the LPM field to `mask`: the prefix of the entry found, and as
+    /// many bits as exclude each longer prefix. `lengths`: the prefixes of the key's group by
+    /// length.
     fn unwildcard_prefix(
         &self,
         lengths: &BTreeMap<u32, BTreeSet<u128>>,
@@ -298,62 +303,70 @@ impl WildcardTracker {
         found: Option<&StoredEntry>,
         mask: &mut [u64],
     ) {
-        let Some(at) = self.prefix_field else { return };
-        let (field, place) = (&self.layout.fields[at], self.word_offsets[at]);
-        let value = left_aligned(field, &key[place..place + field.words]);
-        let own = found.map(|entry| field.second(entry.key())[0] as u32);
-        let mut bits = own.unwrap_or(0);
+        let Some(field_index) = self.prefix_field else { return };
+        let (field, word_offset) = (&self.layout.fields[field_index], self.word_offsets[field_index]);
+        let value = left_aligned(field, &key[word_offset..word_offset + field.words]);
+        let found_len = found.map(|entry| field.second(entry.key())[0] as u32);
+        let mut bits = found_len.unwrap_or(0);
         for (len, values) in lengths {
-            if own.is_some_and(|own| *len <= own) {
+            if found_len.is_some_and(|found_len| *len <= found_len) {
                 continue;
             }
             // A neighbour in sort order has the longest common prefix.
-            let near = [values.range(..=value).next_back(), values.range(value..).next()];
-            for near in near.into_iter().flatten() {
-                bits = bits.max((value ^ near).leading_zeros().min(*len - 1) + 1);
+            let neighbours = [values.range(..=value).next_back(), values.range(value..).next()];
+            for neighbour in neighbours.into_iter().flatten() {
+                bits = bits.max((value ^ neighbour).leading_zeros().min(*len - 1) + 1);
             }
         }
         let bits = bits.min(field.width);
-        prefix_words(field, bits).enumerate().for_each(|(word, more)| mask[place + word] |= more);
+        prefix_words(field, bits).enumerate().for_each(|(word, more)| mask[word_offset + word] |= more);
     }
 
+    /// Adds the decisive bits of inexact fields to `mask`: those that the entry found matches on,
+    /// and for each rule of higher precedence bits that exclude it.
     fn unwildcard_rules(&self, rules: &RulesByMask, key: &[u64], found: Option<&StoredEntry>, mask: &mut [u64]) {
         // Word indices of the fields that are not exact.
-        let places: Vec<usize> = self.inexact_fields().flat_map(|(field, at)| at..at + field.words).collect();
+        let word_indices: Vec<usize> = self.inexact_fields().flat_map(|(field, at)| at..at + field.words).collect();
         let ranges: Vec<(&PackedKeyField, usize)> =
             self.inexact_fields().filter(|(field, _)| field.kind == MatchKind::Range).collect();
         for (field, at) in &ranges {
+            // A range of more than 64 bits is matched exactly.
             if field.words > 1 {
                 (0..field.words).for_each(|word| mask[at + word] = word_mask(field, word));
             }
         }
-        let own = found.map(|entry| self.rule_of_entry(entry));
-        if let Some(rule) = &own {
-            places.iter().zip(&rule.mask).for_each(|(at, asked)| mask[*at] |= asked);
+        let found_rule = found.map(|entry| self.rule_of_entry(entry));
+        if let Some(rule) = &found_rule {
+            word_indices.iter().zip(&rule.mask).for_each(|(at, rule_mask)| mask[*at] |= rule_mask);
             for ((field, at), (lo, hi)) in ranges.iter().zip(&rule.ranges).filter(|((field, _), _)| field.words == 1) {
                 mask[*at] |= prefix_within(field.width, Self::to_unsigned(field, key[*at]), *lo, *hi);
             }
         }
-        let stronger = |strength: &MatchPrecedence| own.as_ref().is_none_or(|own| *strength < own.strength);
-        for (asked, values) in rules {
-            let masked: Box<[u64]> = places.iter().zip(asked).map(|(at, asked)| key[*at] & asked).collect();
+        let has_precedence =
+            |strength: &MatchPrecedence| found_rule.as_ref().is_none_or(|found_rule| *strength < found_rule.strength);
+        for (rule_mask, values) in rules {
+            let masked: Box<[u64]> =
+                word_indices.iter().zip(rule_mask).map(|(at, rule_mask)| key[*at] & rule_mask).collect();
             if values.len() <= MAX_SINGLE_VALUES {
-                let others =
-                    values.iter().filter(|(value, same)| **value != masked && same.iter().any(|(s, _)| stronger(s)));
-                others.for_each(|(value, _)| unwildcard_one_bit(&places, key, value, asked, mask));
+                let others = values.iter().filter(|(value, rules_of_value)| {
+                    **value != masked && rules_of_value.iter().any(|(strength, _)| has_precedence(strength))
+                });
+                others.for_each(|(value, _)| unwildcard_one_bit(&word_indices, key, value, rule_mask, mask));
             } else {
-                unwildcard_common_prefix(&places, values, &masked, asked, mask);
+                unwildcard_common_prefix(&word_indices, values, &masked, rule_mask, mask);
             }
             // These rules match the packet except for a range.
             for (strength, bounds) in values.get(&masked).into_iter().flatten() {
-                if stronger(strength) {
+                if has_precedence(strength) {
                     self.unwildcard_ranges(&ranges, bounds, key, mask);
                 }
             }
         }
     }
 
-    /// Adds bits that exclude a rule which only its ranges exclude.
+    /// Adds bits that exclude a rule which only its ranges exclude, unless `mask` already has such
+    /// bits. `ranges`: the range fields with the indices of their words; `bounds`: lower and upper
+    /// bound of each.
     fn unwildcard_ranges(
         &self,
         ranges: &[(&PackedKeyField, usize)],
@@ -361,7 +374,7 @@ impl WildcardTracker {
         key: &[u64],
         mask: &mut [u64],
     ) {
-        let mut outside = None;
+        let mut excluding_bits = None;
         for ((field, at), (lo, hi)) in ranges.iter().zip(bounds).filter(|((field, _), _)| field.words == 1) {
             let value = Self::to_unsigned(field, key[*at]);
             let bits = match (value < *lo, value > *hi) {
@@ -372,21 +385,22 @@ impl WildcardTracker {
             if bits & !mask[*at] == 0 {
                 return;
             }
-            outside.get_or_insert((*at, bits));
+            excluding_bits.get_or_insert((*at, bits));
         }
         // Without such a field the packet differs in a range of more than 64 bits, which has a full
         // mask.
-        if let Some((at, bits)) = outside {
+        if let Some((at, bits)) = excluding_bits {
             mask[at] |= bits;
         }
     }
 }
 
+/// Removes a rule, and the maps that become empty.
 fn remove_rule(rules: &mut RulesByMask, rule: &MaskedRule) {
     let Some(values) = rules.get_mut(&rule.mask) else { return };
-    if let Some(same) = values.get_mut(&rule.value) {
-        same.retain(|(strength, _)| *strength != rule.strength);
-        if same.is_empty() {
+    if let Some(rules_of_value) = values.get_mut(&rule.value) {
+        rules_of_value.retain(|(strength, _)| *strength != rule.strength);
+        if rules_of_value.is_empty() {
             values.remove(&rule.value);
         }
     }
@@ -396,33 +410,35 @@ fn remove_rule(rules: &mut RulesByMask, rule: &MaskedRule) {
 }
 
 /// Adds the highest bit in which the key differs from a rule's value, unless such a bit is set.
-/// Using the highest bit gives different packets the same mask.
-fn unwildcard_one_bit(places: &[usize], key: &[u64], value: &[u64], asked: &[u64], mask: &mut [u64]) {
-    let differs = |word: usize| (key[places[word]] ^ value[word]) & asked[word];
-    if (0..value.len()).any(|word| differs(word) & mask[places[word]] != 0) {
+/// Using the highest bit gives different packets the same mask. `word_indices`: indices of the
+/// inexact words in the key.
+fn unwildcard_one_bit(word_indices: &[usize], key: &[u64], value: &[u64], rule_mask: &[u64], mask: &mut [u64]) {
+    let differs = |word: usize| (key[word_indices[word]] ^ value[word]) & rule_mask[word];
+    if (0..value.len()).any(|word| differs(word) & mask[word_indices[word]] != 0) {
         return;
     }
     if let Some(word) = (0..value.len()).find(|word| differs(*word) != 0) {
-        mask[places[word]] |= 1 << (63 - differs(word).leading_zeros());
+        mask[word_indices[word]] |= 1 << (63 - differs(word).leading_zeros());
     }
 }
 
-/// Adds the prefix of the masked bits that distinguishes the key from all other values.
+/// Adds the prefix of the masked bits that distinguishes the key from all other values. `values`:
+/// the values of the rules with one mask; `masked`: the key's value under it.
 fn unwildcard_common_prefix(
-    places: &[usize],
+    word_indices: &[usize],
     values: &BTreeMap<Box<[u64]>, RulesOfValue>,
     masked: &[u64],
-    asked: &[u64],
+    rule_mask: &[u64],
     mask: &mut [u64],
 ) {
     // A neighbour in sort order has the longest common prefix.
-    let before = values.range::<[u64], _>((Bound::Unbounded, Bound::Excluded(masked))).next_back();
-    let behind = values.range::<[u64], _>((Bound::Excluded(masked), Bound::Unbounded)).next();
-    for (value, _) in before.into_iter().chain(behind) {
+    let previous = values.range::<[u64], _>((Bound::Unbounded, Bound::Excluded(masked))).next_back();
+    let next = values.range::<[u64], _>((Bound::Excluded(masked), Bound::Unbounded)).next();
+    for (value, _) in previous.into_iter().chain(next) {
         let Some(word) = (0..masked.len()).find(|word| masked[*word] != value[*word]) else { continue };
-        (0..word).for_each(|word| mask[places[word]] |= asked[word]);
-        let from = 63 - (masked[word] ^ value[word]).leading_zeros();
-        mask[places[word]] |= asked[word] & (u64::MAX << from);
+        (0..word).for_each(|word| mask[word_indices[word]] |= rule_mask[word]);
+        let differing_bit = 63 - (masked[word] ^ value[word]).leading_zeros();
+        mask[word_indices[word]] |= rule_mask[word] & (u64::MAX << differing_bit);
     }
 }
 

@@ -44,12 +44,12 @@ fn certificates(folder: &Path) -> anyhow::Result<ClientTls> {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let root = authority.self_signed(&authority_key)?.pem();
     let issuer = Issuer::new(authority, authority_key);
-    let of = |name: &str| -> anyhow::Result<(String, String)> {
+    let certificate_for = |name: &str| -> anyhow::Result<(String, String)> {
         let key = KeyPair::generate()?;
         let certificate = CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &issuer)?.pem();
         Ok((certificate, key.serialize_pem()))
     };
-    let ((certificate, key), identity) = (of("node.test")?, of("client.test")?);
+    let ((certificate, key), identity) = (certificate_for("node.test")?, certificate_for("client.test")?);
     for (name, text) in [("node.pem", &certificate), ("node.key", &key), ("root.pem", &root)] {
         std::fs::write(folder.join(name), text)?;
     }
@@ -57,11 +57,13 @@ fn certificates(folder: &Path) -> anyhow::Result<ClientTls> {
 }
 
 impl Daemon {
-    fn start(folder: &Path, name: &str, more: &str, processors: &str) -> anyhow::Result<Daemon> {
+    /// Starts `terraced` on these processors, with `settings` in its configuration. Returns when it
+    /// serves. `name`: name of its files in `folder`.
+    fn start(folder: &Path, name: &str, settings: &str, processors: &str) -> anyhow::Result<Daemon> {
         let (store, control) = (folder.join(format!("{name}.redb")), folder.join(format!("{name}.sock")));
         let path = |file: &str| folder.join(file).display().to_string();
         let text = format!(
-            "store = {store:?}\n{more}\n[control]\nsocket = {control:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n\
+            "store = {store:?}\n{settings}\n[control]\nsocket = {control:?}\n[p4runtime]\nlisten = [\"127.0.0.1:0\"]\n\
              require_tls_on_loopback = true\ncertificate = {:?}\nkey = {:?}\nclient_authority = {:?}\n",
             path("node.pem"),
             path("node.key"),
@@ -80,8 +82,8 @@ impl Daemon {
         let mut lines = BufReader::new(stderr).lines();
         let mut address = None;
         for line in lines.by_ref().map_while(Result::ok) {
-            if let Some((_, rest)) = line.split_once("listen=") {
-                address = Some(rest.trim_matches('"').to_owned());
+            if let Some((_, listen_address)) = line.split_once("listen=") {
+                address = Some(listen_address.trim_matches('"').to_owned());
                 break;
             }
             eprintln!("terraced: {line}");
@@ -108,6 +110,7 @@ impl Daemon {
         Ok(())
     }
 
+    /// Connects a client and makes it primary.
     async fn client(&self, tls: &ClientTls) -> anyhow::Result<(Client, p4runtime::client::Stream)> {
         let options = ConnectOptions { tls: Some(tls.clone()), ..ConnectOptions::default() };
         let mut client = Client::connect(&format!("https://{}", self.address), 1, &options).await?;
@@ -115,6 +118,7 @@ impl Daemon {
         Ok((client, stream))
     }
 
+    /// Returns the resident memory of the process in bytes.
     fn resident(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).unwrap_or_default();
         let line = text.lines().find(|line| line.starts_with("Rss:")).unwrap_or_default();
@@ -142,11 +146,12 @@ impl Daemon {
 
 /// Returns batches of new entries with scattered destinations from `first` on.
 fn batches(forward: &forward::Forward, first: u64, entries: u64, batch: u64) -> Vec<Vec<Update>> {
-    let one = |n: u64| forward.update(update::Type::Insert, n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16, n % 500);
-    let some = |at: u64| (first + at * batch..first + ((at + 1) * batch).min(entries)).map(one).collect();
-    (0..entries.div_ceil(batch)).map(some).collect()
+    let new_entry = |n: u64| forward.update(update::Type::Insert, n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16, n % 500);
+    let requests_of = |at: u64| (first + at * batch..first + ((at + 1) * batch).min(entries)).map(new_entry).collect();
+    (0..entries.div_ceil(batch)).map(requests_of).collect()
 }
 
+/// Moves all threads of this process to these processors.
 fn pin(processors: &str) -> anyhow::Result<()> {
     for task in std::fs::read_dir("/proc/self/task")? {
         let id = task?.file_name().to_string_lossy().into_owned();
@@ -169,22 +174,25 @@ async fn rates(folder: &Path, tls: &ClientTls, entries: u64, batch: u64) -> anyh
         client.write(updates, Atomicity::ContinueOnError).await?;
     }
     let (time, used) = (began.elapsed().as_secs_f64(), daemon.processor_time() - before);
-    let show = |what: &str, time: f64, used: f64| {
-        let each = used / entries as f64 * 1e6;
-        println!("{what}: {:.0} entries/s over TLS, {each:.2} us of processor each", entries as f64 / time);
+    let print_rate = |operation: &str, time: f64, used: f64| {
+        let us_per_entry = used / entries as f64 * 1e6;
+        println!(
+            "{operation}: {:.0} entries/s over TLS, {us_per_entry:.2} us of processor each",
+            entries as f64 / time
+        );
     };
-    show("write", time, used);
+    print_rate("write", time, used);
     tokio::time::sleep(Duration::from_secs(1)).await;
     println!("memory: {:.0} bytes an entry", daemon.resident().saturating_sub(memory) as f64 / entries as f64);
     let (before, began) = (daemon.processor_time(), Instant::now());
-    let all = TableEntry { table_id: forward.entry(0, 0).table_id, ..TableEntry::default() };
-    let mut parts = client.read(vec![Entity { entity: Some(entity::Entity::TableEntry(all)) }]).await?;
+    let wildcard = TableEntry { table_id: forward.entry(0, 0).table_id, ..TableEntry::default() };
+    let mut parts = client.read(vec![Entity { entity: Some(entity::Entity::TableEntry(wildcard)) }]).await?;
     let mut count = 0;
     while let Some(part) = parts.message().await? {
         count += part.entities.len() as u64;
     }
     anyhow::ensure!(count == entries, "{count} of {entries} entries came back");
-    show("read", began.elapsed().as_secs_f64(), daemon.processor_time() - before);
+    print_rate("read", began.elapsed().as_secs_f64(), daemon.processor_time() - before);
     let memory = daemon.resident().saturating_sub(memory) as f64 / entries as f64;
     println!("memory: {memory:.0} bytes an entry after the read");
     drop((client, daemon));
@@ -197,7 +205,8 @@ async fn rates(folder: &Path, tls: &ClientTls, entries: u64, batch: u64) -> anyh
     Ok(())
 }
 
-/// Measures the cost of writes for the worker that forwards on the other processor.
+/// Measures the cost of writes for the worker that forwards on the other processor. Alternates
+/// intervals without and with writes, because other work on the machine changes over time.
 async fn beside_forwarding(folder: &Path, tls: &ClientTls, entries: u64, batch: u64) -> anyhow::Result<()> {
     let port = "cores = [0]\nidle = \"poll\"\n[[port]]\nnumber = 1\ndevice = \"net_null0,size=64\"";
     let daemon = Daemon::start(folder, "forwarding", port, "0,1")?;
@@ -209,30 +218,31 @@ async fn beside_forwarding(folder: &Path, tls: &ClientTls, entries: u64, batch: 
     let forward = forward::Forward::new(&pipeline);
     client.write(vec![forward.update(update::Type::Insert, 0, 1)], Atomicity::ContinueOnError).await?;
     let requests = batches(&forward, 1, entries, batch);
-    let since = |(packets, time): (u64, Instant)| -> anyhow::Result<f64> {
+    let rate_since = |(packets, time): (u64, Instant)| -> anyhow::Result<f64> {
         let (now, at) = daemon.received()?;
         Ok((now - packets) as f64 / at.duration_since(time).as_secs_f64() / 1e6)
     };
-    let alone = |seconds: u64| {
-        let mark = daemon.received();
+    let rate_alone = |seconds: u64| {
+        let start = daemon.received();
         async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            since(mark?)
+            rate_since(start?)
         }
     };
-    alone(1).await?;
+    rate_alone(1).await?;
+    // Without and with writes.
     let mut rates = [Vec::new(), Vec::new()];
-    for some in requests.chunks((PACE * 3 / batch).max(1) as usize) {
-        rates[0].push(alone(3).await?);
-        let (mark, began) = (daemon.received()?, Instant::now());
-        for (number, updates) in some.iter().enumerate() {
+    for group in requests.chunks((PACE * 3 / batch).max(1) as usize) {
+        rates[0].push(rate_alone(3).await?);
+        let (start, began) = (daemon.received()?, Instant::now());
+        for (number, updates) in group.iter().enumerate() {
             client.write(updates.clone(), Atomicity::ContinueOnError).await?;
             let due = Duration::from_secs_f64((number as u64 + 1) as f64 * batch as f64 / PACE as f64);
             tokio::time::sleep(due.saturating_sub(began.elapsed())).await;
         }
-        let written: usize = some.iter().map(Vec::len).sum();
+        let written: usize = group.iter().map(Vec::len).sum();
         let pace = written as f64 / began.elapsed().as_secs_f64();
-        rates[1].push(since(mark)?);
+        rates[1].push(rate_since(start)?);
         println!(
             "  alone {:.2} Mpps, with {pace:.0} entries/s written {:.2} Mpps",
             rates[0][rates[0].len() - 1],
@@ -240,10 +250,10 @@ async fn beside_forwarding(folder: &Path, tls: &ClientTls, entries: u64, batch: 
         );
     }
     rates.iter_mut().for_each(|all| all.sort_by(f64::total_cmp));
-    let [alone, beside] = rates.map(|all| all[all.len() / 2]);
+    let [median_alone, median_beside] = rates.map(|all| all[all.len() / 2]);
     println!(
-        "forwarding: {alone:.2} Mpps alone, {beside:.2} beside writes (medians): {:.1} % less",
-        (1.0 - beside / alone) * 100.0
+        "forwarding: {median_alone:.2} Mpps alone, {median_beside:.2} beside writes (medians): {:.1} % less",
+        (1.0 - median_beside / median_alone) * 100.0
     );
     Ok(())
 }

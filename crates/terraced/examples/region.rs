@@ -50,6 +50,7 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
+    /// Starts `terraced` with its files in `folder`.
     fn start(folder: &Path, wire: &Wire) -> anyhow::Result<Daemon> {
         let path = |name: &str| folder.join(name).display().to_string();
         let text = format!(
@@ -65,6 +66,7 @@ impl Daemon {
         Ok(Daemon { child, control: folder.join("control.sock") })
     }
 
+    /// Waits until the node answers.
     fn wait(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(120);
         while ResponseStream::begin(&self.control, &ControlRequest::Version).is_err() {
@@ -74,7 +76,8 @@ impl Daemon {
         Ok(())
     }
 
-    fn apply(&self, what: &str) -> anyhow::Result<RegionChanges> {
+    /// Applies the region file, and prints the duration and the changes. `change`: its description.
+    fn apply(&self, change: &str) -> anyhow::Result<RegionChanges> {
         let began = Instant::now();
         let ControlResponse::RegionApplied(applied) = ask(&self.control, &ControlRequest::RegionApply { file: None })?
         else {
@@ -82,7 +85,7 @@ impl Daemon {
         };
         let RegionChanges { inserted, modified, deleted, .. } = applied;
         let ms = began.elapsed().as_secs_f64() * 1e3;
-        println!("{what:<36} {ms:>9.1} ms, {inserted} entries added, {modified} changed, {deleted} removed");
+        println!("{change:<36} {ms:>9.1} ms, {inserted} entries added, {modified} changed, {deleted} removed");
         Ok(applied)
     }
 
@@ -108,6 +111,7 @@ enum Wire {
 }
 
 impl Wire {
+    /// Creates the link. For each kind except `memif`, this is a veth pair.
     fn new(kind: &str) -> anyhow::Result<Wire> {
         let (by, cache) = match kind {
             "memif" => return Ok(Wire::Memif),
@@ -174,34 +178,36 @@ fn packet() -> anyhow::Result<Packet> {
     Ok(Packet::from_bytes(&VxlanFrame { mac, ..frame }.bytes())?)
 }
 
-/// Sends packets until stopped. Returns the numbers of sent and returned packets.
+/// Sends `per_second` packets each second until stopped. Returns the numbers of sent and returned
+/// packets.
 fn send(port: &mut dyn Port, per_second: usize, stop: &AtomicBool) -> anyhow::Result<(usize, usize)> {
     let packet = packet()?;
-    let (mut sent, mut back) = (0, 0);
-    let take = |port: &mut dyn Port| -> anyhow::Result<usize> {
+    let (mut sent, mut returned) = (0, 0);
+    let receive = |port: &mut dyn Port| -> anyhow::Result<usize> {
         let mut batch = Batch::new();
         Ok(port.receive(PortId(1), &mut batch)?)
     };
-    let most = MOST_BEHIND * (per_second * STEP.as_millis() as usize / 1000).max(1);
+    let max_due = MOST_BEHIND * (per_second * STEP.as_millis() as usize / 1000).max(1);
+    // Packets that are due to be sent, and the time up to which they are counted.
     let (mut due, mut last) = (0.0, Instant::now());
     while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
-        due = (due + (now - last).as_secs_f64() * per_second as f64).min(most as f64);
+        due = (due + (now - last).as_secs_f64() * per_second as f64).min(max_due as f64);
         last = now;
         let count = due as usize;
         let accepted = port.send_all(&mut std::iter::repeat_n(&packet, count));
         sent += accepted;
         due -= accepted as f64;
-        while let count @ 1.. = take(port)? {
-            back += count;
+        while let count @ 1.. = receive(port)? {
+            returned += count;
         }
         std::thread::sleep(STEP);
     }
     let deadline = Instant::now() + Duration::from_secs(2);
-    while back < sent && Instant::now() < deadline {
-        back += take(port)?;
+    while returned < sent && Instant::now() < deadline {
+        returned += receive(port)?;
     }
-    Ok((sent, back))
+    Ok((sent, returned))
 }
 
 /// Packets of another VPC during an operation.
@@ -218,19 +224,24 @@ impl std::fmt::Display for Passed {
     }
 }
 
-/// Sends packets while `work` runs.
-fn passed(port: &mut dyn Port, per_second: usize, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Passed> {
+/// Sends packets while `operation` runs. Returns the packets and how long it ran.
+fn passed(
+    port: &mut dyn Port,
+    per_second: usize,
+    operation: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<Passed> {
     let (stop, began) = (AtomicBool::new(false), Instant::now());
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| send(port, per_second, &stop));
-        let outcome = work();
+        let outcome = operation();
         stop.store(true, Ordering::Relaxed);
-        let (sent, back) = sender.join().expect("the sender does not panic")?;
+        let (sent, returned) = sender.join().expect("the sender does not panic")?;
         outcome?;
-        Ok(Passed { sent, lost: sent - back, seconds: began.elapsed().as_secs_f64() })
+        Ok(Passed { sent, lost: sent - returned, seconds: began.elapsed().as_secs_f64() })
     })
 }
 
+/// Starts a node with the region, measures it without and with changes, and prints the results.
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let vms = arguments.next().map_or(Ok(1_000_000), |n| n.parse())?;
@@ -289,10 +300,10 @@ fn changes(daemon: &Daemon, file: &Path, text: &str, vms: usize) -> anyhow::Resu
         std::fs::write(file, &base)?;
         daemon.apply("a machine less, at the end")?;
     }
-    let (at, name) = (vms / 2, format!("- {{name: m{}, ", vms / 2));
-    let place = base.find(&name).unwrap_or_else(|| panic!("no machine {at}"));
+    let (vm, name) = (vms / 2, format!("- {{name: m{}, ", vms / 2));
+    let offset = base.find(&name).unwrap_or_else(|| panic!("no machine {vm}"));
     let line = "- {name: between, vpc: v7, server: s3, mac: '02:aa:00:00:00:02', addresses: [10.200.0.2]}\n";
-    std::fs::write(file, format!("{}{line}{}", &base[..place], &base[place..]))?;
+    std::fs::write(file, format!("{}{line}{}", &base[..offset], &base[offset..]))?;
     daemon.apply("a machine more, in the middle")?;
     Ok(())
 }

@@ -51,9 +51,10 @@ impl Engine for Mirror {
     }
 }
 
+/// Runs `ip` with arguments that spaces separate.
 fn ip(arguments: &str) {
-    let done = Command::new("ip").args(arguments.split_whitespace()).status();
-    assert!(done.is_ok_and(|status| status.success()), "ip {arguments}: run as root");
+    let status = Command::new("ip").args(arguments.split_whitespace()).status();
+    assert!(status.is_ok_and(|code| code.success()), "ip {arguments}: run as root");
 }
 
 struct Removed(String);
@@ -65,24 +66,24 @@ impl Drop for Removed {
 }
 
 /// Receives, runs an engine, and sends on a port until stopped. Returns the number of sent packets.
-fn serve(port: &mut XdpPort, engine: &mut dyn Engine, number: u32, stop: &AtomicBool) -> u64 {
+fn serve(port: &mut XdpPort, engine: &mut dyn Engine, port_number: u32, stop: &AtomicBool) -> u64 {
     let (mut batch, mut out) = (Batch::new(), BatchOutput::new());
     let before = port.counters().sent.packets;
     while !stop.load(Ordering::Relaxed) {
         batch.clear();
         out.clear();
-        if port.receive(PortId(number), &mut batch).is_err() || batch.is_empty() {
+        if port.receive(PortId(port_number), &mut batch).is_err() || batch.is_empty() {
             std::thread::yield_now();
             continue;
         }
         engine.process(&mut batch, &mut out);
-        let leaving: Vec<&Packet> = out
+        let forwarded: Vec<&Packet> = out
             .verdicts()
             .iter()
             .filter(|emission| matches!(emission.verdict, Verdict::Forward { .. }))
             .filter_map(|emission| out.packet(&batch, emission.packet))
             .collect();
-        port.send(&mut TxBatch::copies_of(&leaving));
+        port.send(&mut TxBatch::copies_of(&forwarded));
     }
     port.counters().sent.packets - before
 }
@@ -98,6 +99,8 @@ struct Scene {
     number: u32,
 }
 
+/// Finds a packet in a tunnel that the gateway sends back by its input port, and makes `flows`
+/// flows of it. Tries one generated region after another.
 fn scene(flows: usize) -> anyhow::Result<Scene> {
     for seed in 0.. {
         let case = testkit::differ::plan::gateway_case(seed, 400)?;
@@ -108,6 +111,8 @@ fn scene(flows: usize) -> anyhow::Result<Scene> {
             let TestEvent::Packets(packets) = step else { continue };
             for packet in packets {
                 let bytes = &packet.bytes;
+                // Bytes 12 and 62 are the outer and inner EtherType: IPv4 in VXLAN over IPv4. Byte
+                // 73 is the inner protocol: TCP or UDP.
                 let tunnelled = bytes.len() >= 92 && bytes[12..14] == [8, 0] && bytes[62..64] == [8, 0];
                 let outputs = oracle.process(bytes, packet.port, 0);
                 let Some((port, _)) = outputs.sent().next().filter(|_| tunnelled && [6, 17].contains(&bytes[73]))
@@ -115,18 +120,19 @@ fn scene(flows: usize) -> anyhow::Result<Scene> {
                     continue;
                 };
                 // Other ports within the tunnel make other flows.
+                // Bytes 84 and 85 are the inner source port.
                 let flow = |number: usize| {
                     let mut bytes = bytes.clone();
                     bytes[84..86].copy_from_slice(&(1_024 + number as u16).to_be_bytes());
                     bytes
                 };
-                let all: Vec<Vec<u8>> = (0..flows).map(flow).collect();
-                let leave = |bytes: &Vec<u8>| {
+                let frames: Vec<Vec<u8>> = (0..flows).map(flow).collect();
+                let returns = |bytes: &Vec<u8>| {
                     oracle.process(bytes, port, 0).sent().next().is_some_and(|(leaves, _)| leaves == port)
                 };
-                if all.iter().all(leave) {
+                if frames.iter().all(returns) {
                     let (pipeline, entries) = (case.pipeline.clone(), entries.clone());
-                    return Ok(Scene { pipeline, entries, frames: all, number: port });
+                    return Ok(Scene { pipeline, entries, frames, number: port });
                 }
             }
         }
@@ -159,11 +165,12 @@ impl Generator<'_> {
     }
 }
 
-/// Measures packets per second of flows in the kernel's cache.
+/// Returns the packets per second of flows in the kernel's cache. Loads an engine, and installs
+/// each flow by its first packet.
 fn in_kernel(
     plan: &XdpPlan,
     (pipeline, entries): (&Arc<ir::Pipeline>, &WriteBatch),
-    number: u32,
+    port_number: u32,
     generator: &Generator<'_>,
 ) -> anyhow::Result<f64> {
     let (kernel, frames) = (generator.kernel, generator.frames);
@@ -174,7 +181,7 @@ fn in_kernel(
     let mut worker = engine.new_worker();
     for frame in frames {
         let (mut batch, mut out) = (Batch::new(), BatchOutput::new());
-        batch.push_bytes(frame, PortId(number), io::now())?;
+        batch.push_bytes(frame, PortId(port_number), io::now())?;
         worker.process(&mut batch, &mut out);
     }
     anyhow::ensure!(
@@ -186,24 +193,25 @@ fn in_kernel(
     // Drains packets that the last run left in a ring.
     std::thread::sleep(Duration::from_millis(200));
     let before = kernel.outcomes();
-    let took = generator.run()?;
+    let elapsed = generator.run()?;
     let after = kernel.outcomes();
     anyhow::ensure!(after.missed == before.missed, "{before:?} {after:?}");
-    Ok((after.sent - before.sent) as f64 / took.as_secs_f64())
+    Ok((after.sent - before.sent) as f64 / elapsed.as_secs_f64())
 }
 
+/// Prepares the ports and the kernel's cache, measures each path, and prints the rates.
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3.0);
     let flows: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(100);
     let time = Duration::from_secs_f64(seconds);
     let Scene { pipeline, entries, frames, number } = scene(flows)?;
-    let name = format!("xdp-rate-{}", std::process::id());
-    ip(&format!("netns add {name}"));
-    let _removed = Removed(name.clone());
-    ip(&format!("-n {name} link add near mtu 3400 type veth peer name far mtu 3400"));
+    let namespace = format!("xdp-rate-{}", std::process::id());
+    ip(&format!("netns add {namespace}"));
+    let _removed = Removed(namespace.clone());
+    ip(&format!("-n {namespace} link add near mtu 3400 type veth peer name far mtu 3400"));
     // Only the generator may send.
-    ["near", "far"].iter().for_each(|end| ip(&format!("-n {name} link set {end} addrgenmode none up")));
+    ["near", "far"].iter().for_each(|end| ip(&format!("-n {namespace} link set {end} addrgenmode none up")));
     let plan = XdpPlan::new(flows.max(1_024) as u32 * 2);
     let kernel = plan.kernel().map_err(|why| anyhow::anyhow!("{why}"))?;
     let open = || -> anyhow::Result<_> {
@@ -213,7 +221,7 @@ fn main() -> anyhow::Result<()> {
         drop(far);
         Ok((port, index, kernel.sink("far")?))
     };
-    let (mut port, far, _passes) = Namespace::open(&name)?.run(open)??;
+    let (mut port, far, _passes) = Namespace::open(&namespace)?.run(open)??;
     let cores = io::allowed_cores()?;
     let (first, last) = (cores[0], cores[cores.len() - 1]);
     println!(
@@ -223,36 +231,40 @@ fn main() -> anyhow::Result<()> {
         port.is_zero_copy()
     );
 
-    let generator = Generator { kernel, namespace: Namespace::open(&name)?, far, core: first, frames: &frames, time };
-    let alone = |port: &mut XdpPort, engine: &mut dyn Engine, core: usize| -> anyhow::Result<f64> {
+    let generator =
+        Generator { kernel, namespace: Namespace::open(&namespace)?, far, core: first, frames: &frames, time };
+    let measure_alone = |port: &mut XdpPort, engine: &mut dyn Engine, core: usize| -> anyhow::Result<f64> {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
                 let _ = io::pin_current_thread(&[core]);
                 serve(port, engine, number, &stop)
             });
-            let took = generator.run();
+            let elapsed = generator.run();
             stop.store(true, Ordering::Relaxed);
             let sent = server.join().map_err(|_| anyhow::anyhow!("the server panicked"))?;
-            Ok(sent as f64 / took?.as_secs_f64())
+            Ok(sent as f64 / elapsed?.as_secs_f64())
         })
     };
     let mut rates = Vec::new();
-    for (core, place) in [(first, "on the same processor"), (last, "on a processor of its own")] {
-        rates.push((format!("AF_XDP alone, through nothing, {place}"), alone(&mut port, &mut Mirror, core)?));
-        for (choice, what) in [(native(), "native code"), (reference(), "the interpreter")] {
+    for (core, placement) in [(first, "on the same processor"), (last, "on a processor of its own")] {
+        rates.push((
+            format!("AF_XDP alone, through nothing, {placement}"),
+            measure_alone(&mut port, &mut Mirror, core)?,
+        ));
+        for (choice, engine_name) in [(native(), "native code"), (reference(), "the interpreter")] {
             let engine = choice.load(&pipeline, &Config::default());
             let mut engine = engine.map_err(|refusal| anyhow::anyhow!(refusal.message))?;
             engine.write(&entries)?;
-            let rate = alone(&mut port, &mut *engine.new_worker(), core)?;
-            rates.push((format!("AF_XDP alone, through {what}, {place}"), rate));
+            let rate = measure_alone(&mut port, &mut *engine.new_worker(), core)?;
+            rates.push((format!("AF_XDP alone, through {engine_name}, {placement}"), rate));
         }
     }
 
     let rate = in_kernel(&plan, (&pipeline, &entries), number, &generator)?;
     println!("in the kernel: {:.3} million packets a second", rate / 1e6);
-    for (what, alone) in &rates {
-        println!("{what}: {:.3}; the kernel has {:.1} x as many", alone / 1e6, rate / alone);
+    for (description, rate_alone) in &rates {
+        println!("{description}: {:.3}; the kernel has {:.1} x as many", rate_alone / 1e6, rate / rate_alone);
     }
     Ok(())
 }

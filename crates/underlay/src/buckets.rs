@@ -19,14 +19,15 @@ pub struct Buckets<K> {
 }
 
 impl<K: Copy + Ord + Hash> Buckets<K> {
-    /// Returns the buckets of a group with these members and weights, in which as many buckets as
+    /// Returns the buckets of a group with these members, each with its weight. As many buckets as
     /// possible stay as in `former`. `members` must not be empty.
     pub fn new(members: &[(K, u32)], former: Option<&Buckets<K>>) -> Buckets<K> {
         let size = (members.len() * MIN_BUCKETS).next_power_of_two().clamp(MIN_BUCKETS, MAX_BUCKETS);
         let former = former.map_or(&[][..], |former| &former.homes);
-        // A group that grows repeats its buckets, and one that shrinks keeps the first ones, so that
-        // the lower bits of the hash lead to the same members.
+        // A group that grows repeats its buckets, and one that shrinks keeps the first ones, so
+        // that the lower bits of the hash lead to the same members.
         let mut homes: Vec<Option<K>> = (0..size).map(|at| former.get(at % former.len().max(1)).copied()).collect();
+        // Buckets that each member lacks to have its share.
         let mut missing = shares(members, size);
         for home in &mut homes {
             let member = home.and_then(|home| members.iter().position(|(member, _)| *member == home));
@@ -40,11 +41,11 @@ impl<K: Copy + Ord + Hash> Buckets<K> {
         let homes = homes.into_iter().map(|home| {
             home.unwrap_or_else(|| {
                 // In turn, so that members alternate.
-                let at = (0..members.len()).map(|step| (next + step) % members.len()).find(|at| missing[*at] > 0);
-                let at = at.unwrap_or(0);
-                missing[at] = missing[at].saturating_sub(1);
-                next = at + 1;
-                members[at].0
+                let member = (0..members.len()).map(|step| (next + step) % members.len()).find(|at| missing[*at] > 0);
+                let member = member.unwrap_or(0);
+                missing[member] = missing[member].saturating_sub(1);
+                next = member + 1;
+                members[member].0
             })
         });
         Buckets { homes: homes.collect() }
@@ -74,15 +75,17 @@ impl<K: Copy + Ord + Hash> Buckets<K> {
     }
 }
 
-/// Returns the number of buckets of each member: in proportion to the weights, by largest remainder.
+/// Returns the number of buckets of each member: in proportion to the weights, by largest
+/// remainder.
 fn shares<K>(members: &[(K, u32)], size: usize) -> Vec<usize> {
     let total: u64 = members.iter().map(|(_, weight)| u64::from(*weight).max(1)).sum();
-    let exact = |weight: u32| size as u64 * u64::from(weight).max(1);
-    let mut shares: Vec<usize> = members.iter().map(|(_, weight)| (exact(*weight) / total) as usize).collect();
+    let share_times_total = |weight: u32| size as u64 * u64::from(weight).max(1);
+    let mut shares: Vec<usize> =
+        members.iter().map(|(_, weight)| (share_times_total(*weight) / total) as usize).collect();
     let mut order: Vec<usize> = (0..members.len()).collect();
-    order.sort_by_key(|member| std::cmp::Reverse(exact(members[*member].1) % total));
-    let left = size - shares.iter().sum::<usize>();
-    order.into_iter().cycle().take(left).for_each(|member| shares[member] += 1);
+    order.sort_by_key(|member| std::cmp::Reverse(share_times_total(members[*member].1) % total));
+    let unassigned = size - shares.iter().sum::<usize>();
+    order.into_iter().cycle().take(unassigned).for_each(|member| shares[member] += 1);
     shares
 }
 
@@ -119,8 +122,8 @@ mod tests {
         assert_eq!(moved, back.len() / 4, "only as many as the new member's share");
     }
 
-    /// After each of 1,000 flaps, no flow of a member that is usable has moved, and the flows of the
-    /// others are at usable members.
+    /// After each of 1,000 flaps, no flow of a member that is usable has moved, and the flows of
+    /// the others are at usable members.
     #[test]
     fn a_thousand_flaps_move_only_the_flows_of_the_members_that_flap() {
         let mut rng = fastrand::Rng::with_seed(3);

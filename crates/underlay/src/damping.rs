@@ -31,8 +31,8 @@ pub enum LinkUse {
     Down,
 }
 
-/// State of one link, from the reports about its carrier. Times are those of any clock that does not
-/// go back, as durations since a common start.
+/// State of one link, from the reports about its carrier. Times are those of any clock that does
+/// not go back, as durations since a common start.
 #[derive(Clone, Debug, Default)]
 pub struct LinkDamping {
     times: DampingTimes,

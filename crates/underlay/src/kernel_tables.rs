@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A neighbour by its interface and its address, which can be of another IP version than the packets
-/// sent to it.
+/// A neighbour by its interface and its address, which can be of another IP version than the
+/// packets sent to it.
 pub type HopKey = (u32, IpAddr);
 
 /// Depth of groups in groups; the kernel allows one.
@@ -171,8 +171,8 @@ fn version_index(prefix: IpNet) -> usize {
     usize::from(prefix.addr().is_ipv6())
 }
 
-fn merge_hops(known: &mut Route, other: Route) {
-    if let (RouteAction::Forward(hops), RouteAction::Forward(more)) = (&mut known.action, other.action) {
+fn merge_hops(stored: &mut Route, other: Route) {
+    if let (RouteAction::Forward(hops), RouteAction::Forward(more)) = (&mut stored.action, other.action) {
         hops.extend(more);
     }
 }

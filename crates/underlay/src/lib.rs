@@ -1,9 +1,9 @@
 //! The paths of the underlay: which next hops packets use while links, neighbours and routes
 //! change.
 //!
-//! This crate answers one question: *by which paths do packets leave now?* It is pure logic: it gets
-//! reports and a time, and returns what should be in the tables. `node::underlay` asks the kernel
-//! and writes the tables.
+//! This crate answers one question: *by which paths do packets leave now?* It is pure logic: it
+//! gets reports and a time, and returns what should be in the tables. `node::underlay` asks the
+//! kernel and writes the tables.
 //!
 //! | item | file |
 //! |---|---|

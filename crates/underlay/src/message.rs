@@ -1,8 +1,8 @@
 //! Messages of rtnetlink(7): those about neighbours, next hop objects and routes.
 //!
-//! Only attributes that decide about paths are read; unknown ones are skipped, because newer kernels
-//! add some. The numbers are those of the kernel's `linux/rtnetlink.h`, `linux/neighbour.h` and
-//! `linux/nexthop.h`. All integers are in the machine's byte order, addresses in network order.
+//! Only attributes that decide about paths are read; unknown ones are skipped, because newer
+//! kernels add some. The numbers are those of the kernel's `linux/rtnetlink.h`, `linux/neighbour.h`
+//! and `linux/nexthop.h`. All integers are in the machine's byte order, addresses in network order.
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -133,8 +133,8 @@ pub enum DumpKind {
 }
 
 /// Returns the request for a dump.
-pub fn dump_request(what: DumpKind, sequence: u32) -> Vec<u8> {
-    let (kind, family, body) = match what {
+pub fn dump_request(kind: DumpKind, sequence: u32) -> Vec<u8> {
+    let (kind, family, body) = match kind {
         DumpKind::Neighbours => (kind::GET_NEIGHBOUR, 0, BODY),
         DumpKind::NextHops => (kind::GET_NEXT_HOP, 0, NEXT_HOP_BODY),
         DumpKind::RoutesV4 => (kind::GET_ROUTE, AF_INET, BODY),
@@ -221,13 +221,15 @@ impl Iterator for Messages<'_> {
     }
 }
 
+/// Parses the body of a message. Returns `None` for other kinds of messages, and for a malformed
+/// one.
 fn parse_message(kind: u16, body: &[u8]) -> Option<KernelMessage> {
     match kind {
         kind::DONE => Some(KernelMessage::Done),
         kind::ERROR => Some(KernelMessage::Response(read_u32(body, 0)?.cast_signed().wrapping_neg())),
         kind::NEW_NEIGHBOUR => parse_neighbour(body).map(KernelMessage::Neighbour),
         kind::DELETE_NEIGHBOUR => {
-            parse_neighbour(body).map(|gone| KernelMessage::NeighbourGone(gone.interface, gone.address))
+            parse_neighbour(body).map(|neighbour| KernelMessage::NeighbourGone(neighbour.interface, neighbour.address))
         }
         kind::NEW_NEXT_HOP => parse_next_hop(body).map(|(id, object)| KernelMessage::NextHop(id, object)),
         kind::NEW_ROUTE => parse_route(body).map(KernelMessage::Route),
@@ -253,7 +255,7 @@ fn parse_neighbour(body: &[u8]) -> Option<Neighbour> {
     Some(Neighbour { interface, address, mac, is_static: state & (NUD_PERMANENT | NUD_NOARP) != 0 })
 }
 
-/// Parses a next hop object. Returns its id and content.
+/// Parses a next hop object. Returns its id and content; `None` if the message is malformed.
 fn parse_next_hop(body: &[u8]) -> Option<(u32, NextHopObject)> {
     const NHA_ID: u16 = 1;
     const NHA_GROUP: u16 = 2;
@@ -277,7 +279,8 @@ fn parse_next_hop(body: &[u8]) -> Option<(u32, NextHopObject)> {
     Some((id, NextHopObject::Single(RouteHop { interface, gateway, weight: 1 })))
 }
 
-/// Parses a route of IPv4 or IPv6.
+/// Parses a route of IPv4 or IPv6. Returns `None` for a malformed message and for a clone, which
+/// the kernel made for one destination.
 fn parse_route(body: &[u8]) -> Option<Route> {
     const RTM_F_CLONED: u32 = 0x200;
     const RTA_DST: u16 = 1;
@@ -296,7 +299,7 @@ fn parse_route(body: &[u8]) -> Option<Route> {
     if read_u32(body, 8)? & RTM_F_CLONED != 0 {
         return None;
     }
-    let number = |kind| find_attribute(attributes, kind).and_then(|bytes| read_u32(bytes, 0));
+    let number_of = |kind| find_attribute(attributes, kind).and_then(|bytes| read_u32(bytes, 0));
     let destination = match find_attribute(attributes, RTA_DST) {
         Some(bytes) => read_address(family, bytes)?,
         None if family == AF_INET => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -304,12 +307,12 @@ fn parse_route(body: &[u8]) -> Option<Route> {
         None => return None,
     };
     let action = match route_type {
-        RTN_UNICAST => match (number(RTA_NH_ID), find_attribute(attributes, RTA_MULTIPATH)) {
+        RTN_UNICAST => match (number_of(RTA_NH_ID), find_attribute(attributes, RTA_MULTIPATH)) {
             (Some(id), _) => RouteAction::Object(id),
             (None, Some(paths)) => RouteAction::Forward(parse_multipath(family, paths)),
             (None, None) => {
                 let gateway = parse_gateway(family, attributes);
-                RouteAction::Forward(vec![RouteHop { interface: number(RTA_OIF)?, gateway, weight: 1 }])
+                RouteAction::Forward(vec![RouteHop { interface: number_of(RTA_OIF)?, gateway, weight: 1 }])
             }
         },
         RTN_BLACKHOLE..=RTN_PROHIBIT => RouteAction::Drop,
@@ -318,15 +321,16 @@ fn parse_route(body: &[u8]) -> Option<Route> {
     let metrics = find_attribute(attributes, RTA_METRICS).unwrap_or_default();
     let mtu = find_attribute(metrics, RTAX_MTU).and_then(|bytes| read_u32(bytes, 0)).filter(|mtu| *mtu > 0);
     Some(Route {
-        table: number(RTA_TABLE).unwrap_or(u32::from(table)),
+        table: number_of(RTA_TABLE).unwrap_or(u32::from(table)),
         destination: IpNet::new(destination, prefix_len).ok()?,
-        metric: number(RTA_PRIORITY).unwrap_or(0),
+        metric: number_of(RTA_PRIORITY).unwrap_or(0),
         mtu_bytes: mtu.and_then(|mtu| u16::try_from(mtu).ok()),
         action,
     })
 }
 
-/// Parses the next hops of a route with several: a list of `struct rtnexthop`, each with attributes.
+/// Parses the next hops of a route with several: a list of `struct rtnexthop`, each with
+/// attributes.
 fn parse_multipath(family: u8, mut bytes: &[u8]) -> Vec<RouteHop> {
     const RTNEXTHOP: usize = 8;
     const RTNH_F_DEAD: u8 = 1;

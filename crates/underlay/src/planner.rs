@@ -131,7 +131,8 @@ impl PathPlanner {
     /// Only routes that one of the addresses needs are in the result: a router can have a million
     /// routes, and a gateway sends to its servers and remotes alone. A directly connected address
     /// gets a route of its own, and so does one of `path_mtus`: the MTUs in bytes that routers have
-    /// reported by destination. An MTU of the kernel's route counts if it is lower.
+    /// reported by destination. An MTU of the kernel's route counts if it is lower. `uplinks`: the
+    /// ports by which a route may lead.
     pub fn update_routes(
         &mut self,
         kernel: &KernelTables,
@@ -173,8 +174,8 @@ impl PathPlanner {
         planned
     }
 
-    /// Computes the next hops of the routes, and the buckets of groups. This is all that a change of
-    /// a link or of a neighbour needs.
+    /// Computes the next hops of the routes, and the buckets of groups. This is all that a change
+    /// of a link or of a neighbour needs.
     pub fn plan_hops(&self, kernel: &KernelTables, uplinks: &[KernelUplink]) -> PlannedHops {
         let by_interface = index_uplinks(uplinks);
         let mut planned = PlannedHops::default();
@@ -187,17 +188,19 @@ impl PathPlanner {
             planned.next_hops.insert(FIRST_KERNEL_HOP + id, (action, describe_hop(key, &by_interface)));
         }
         for (members, group) in &self.groups {
-            let uses = |wanted: LinkUse| -> Vec<HopKey> {
+            let members_with = |link_use: LinkUse| -> Vec<HopKey> {
                 let is_usable = |key: &HopKey| {
-                    let link_use = by_interface.get(&key.0).map_or(LinkUse::Down, |uplink| uplink.link_use);
+                    // A key is the interface and the address of a neighbour.
+                    let current = by_interface.get(&key.0).map_or(LinkUse::Down, |uplink| uplink.link_use);
                     let action = hop_action(key, kernel, &by_interface);
-                    link_use == wanted && matches!(action, HopAction::Forward { .. })
+                    current == link_use && matches!(action, HopAction::Forward { .. })
                 };
                 members.iter().map(|(key, _)| *key).filter(is_usable).collect()
             };
-            let mut usable = uses(LinkUse::Up);
+            // Held links carry packets only if no link is up.
+            let mut usable = members_with(LinkUse::Up);
             if usable.is_empty() {
-                usable = uses(LinkUse::Held);
+                usable = members_with(LinkUse::Held);
             }
             let first = FIRST_BUCKET + group.index * MAX_BUCKETS as u32;
             for (id, key) in (first..).zip(group.buckets.serving(&usable)) {
@@ -215,10 +218,10 @@ impl PathPlanner {
         let taken: BTreeSet<u32> = self.hop_ids.values().copied().collect();
         let mut free = (0..MAX_HOPS).filter(|id| !taken.contains(id));
         for key in keys {
-            if let std::collections::btree_map::Entry::Vacant(slot) = self.hop_ids.entry(key)
+            if let std::collections::btree_map::Entry::Vacant(vacant) = self.hop_ids.entry(key)
                 && let Some(id) = free.next()
             {
-                slot.insert(id);
+                vacant.insert(id);
             }
         }
         let former = std::mem::take(&mut self.groups);
@@ -227,25 +230,25 @@ impl PathPlanner {
         // A group that no route has any more gives its id and buckets to the one that follows it.
         let mut unused: BTreeMap<&Vec<(HopKey, u32)>, &Group> =
             former.iter().filter(|(members, _)| !groups.contains(members)).collect();
-        let mut fresh = Vec::new();
+        let mut new_groups = Vec::new();
         for (destination, WantedRoute { hops, .. }) in wanted.iter().filter(|(_, route)| route.hops.len() > 1) {
-            if self.groups.contains_key(hops) || fresh.iter().any(|(members, _)| *members == hops) {
+            if self.groups.contains_key(hops) || new_groups.iter().any(|(members, _)| *members == hops) {
                 continue;
             }
-            if let Some(same) = former.get(hops) {
-                self.groups.insert(hops.clone(), same.clone());
+            if let Some(kept) = former.get(hops) {
+                self.groups.insert(hops.clone(), kept.clone());
                 continue;
             }
-            let before = self.members.get(destination).and_then(|members| former.get_key_value(members));
-            let buckets = Buckets::new(hops, before.map(|(_, group)| &group.buckets));
-            match before.and_then(|(members, _)| unused.remove(members)) {
+            let former_group = self.members.get(destination).and_then(|members| former.get_key_value(members));
+            let buckets = Buckets::new(hops, former_group.map(|(_, group)| &group.buckets));
+            match former_group.and_then(|(members, _)| unused.remove(members)) {
                 Some(group) => drop(self.groups.insert(hops.clone(), Group { index: group.index, buckets })),
-                None => fresh.push((hops, buckets)),
+                None => new_groups.push((hops, buckets)),
             }
         }
         let taken: BTreeSet<u32> = self.groups.values().map(|group| group.index).collect();
         let free = (0..MAX_GROUPS).filter(|index| !taken.contains(index));
-        for ((hops, buckets), index) in fresh.into_iter().zip(free) {
+        for ((hops, buckets), index) in new_groups.into_iter().zip(free) {
             self.groups.insert(hops.clone(), Group { index, buckets });
         }
         self.members = wanted.iter().map(|(destination, route)| (*destination, route.hops.clone())).collect();

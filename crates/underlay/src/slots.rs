@@ -19,6 +19,7 @@ pub fn assign_slots(members: usize, slots: usize, is_usable: impl Fn(usize) -> b
     (0..slots).map(|slot| preferred_member(slot, &usable)).collect()
 }
 
+/// Returns the member that a slot uses, if one is usable. `usable`: whether each member is.
 fn preferred_member(slot: usize, usable: &[bool]) -> Option<usize> {
     let members = usable.len();
     if members == 0 {

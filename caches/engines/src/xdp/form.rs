@@ -27,35 +27,36 @@ fn kernel_window(bytes: &[u8]) -> [u8; maps::WINDOW] {
 
 /// Returns whether the kernel's window suffices for a rewrite.
 pub fn fits_kernel_window(rewrite: &FlowRewrite) -> bool {
-    let word = |at: u16| usize::from(at) + 2 <= maps::WINDOW;
-    let sum = |sum: &PacketSum| sum.terms.iter().all(|(at, _)| word(*at));
+    let fits_word = |at: u16| usize::from(at) + 2 <= maps::WINDOW;
+    let fits_sum = |sum: &PacketSum| sum.terms.iter().all(|(at, _)| fits_word(*at));
     let key_mask = &rewrite.key_mask;
-    let looks = key_mask.mask[maps::WINDOW..].iter().all(|byte| *byte == 0)
-        && key_mask.end_relative_fields.iter().all(|at| word(*at));
-    let checks = rewrite.checks.iter().all(|check| sum(&check.sum) && check.word.is_none_or(word));
-    let writes = match &rewrite.action {
+    let key_fits = key_mask.mask[maps::WINDOW..].iter().all(|byte| *byte == 0)
+        && key_mask.end_relative_fields.iter().all(|at| fits_word(*at));
+    let checks_fit = rewrite.checks.iter().all(|check| fits_sum(&check.sum) && check.word.is_none_or(fits_word));
+    let header_fits = match &rewrite.action {
         FlowAction::Drop(_) => true,
         FlowAction::Forward { head, .. } => {
-            let taken = i64::from(head.len) - i64::from(head.len_delta);
+            let replaced = i64::from(head.len) - i64::from(head.len_delta);
             usize::from(head.len) <= maps::WINDOW
-                && taken <= maps::WINDOW as i64
-                && head.lengths.iter().all(|(at, _)| word(*at))
-                && head.sums.iter().all(|(at, of, _)| word(*at) && sum(of))
+                && replaced <= maps::WINDOW as i64
+                && head.lengths.iter().all(|(at, _)| fits_word(*at))
+                && head.sums.iter().all(|(at, terms, _)| fits_word(*at) && fits_sum(terms))
         }
     };
-    looks && checks && writes
+    key_fits && checks_fit && header_fits
 }
 
-pub fn to_kernel_mask(used: &ActiveKeyMask) -> maps::XdpKeyMask {
+/// Converts a key mask with its gate.
+pub fn to_kernel_mask(active_mask: &ActiveKeyMask) -> maps::XdpKeyMask {
     let mut near = [0; maps::MAX_NEAR];
-    near.iter_mut().zip(&used.key_mask.end_relative_fields).for_each(|(to, at)| *to = *at);
+    near.iter_mut().zip(&active_mask.key_mask.end_relative_fields).for_each(|(to, at)| *to = *at);
     maps::XdpKeyMask {
-        mask: kernel_window(&used.key_mask.mask),
-        gate_mask: used.gate.0,
-        gate_value: used.gate.1,
+        mask: kernel_window(&active_mask.key_mask.mask),
+        gate_mask: active_mask.gate.0,
+        gate_value: active_mask.gate.1,
         near,
-        nears: used.key_mask.end_relative_fields.len() as u16,
-        length: u16::from(used.key_mask.length),
+        nears: active_mask.key_mask.end_relative_fields.len() as u16,
+        length: u16::from(active_mask.key_mask.length),
     }
 }
 
@@ -70,8 +71,9 @@ fn sum(sum: &PacketSum) -> maps::XdpChecksumSum {
     maps::XdpChecksumSum { constant: sum.constant, lengths: sum.lengths, terms: sum.terms.len() as u32, term }
 }
 
-/// Converts a rewrite. `leaves`: index of the egress port in the kernel.
-pub fn to_kernel_flow(rewrite: &FlowRewrite, key: maps::XdpKey, leaves: Option<u32>) -> maps::XdpFlow {
+/// Converts a rewrite. `egress`: index of the egress port in the kernel; `None`: packets are
+/// dropped.
+pub fn to_kernel_flow(rewrite: &FlowRewrite, key: maps::XdpKey, egress: Option<u32>) -> maps::XdpFlow {
     let mut flow = maps::XdpFlow::new(key);
     (flow.first, flow.last) = rewrite.lengths;
     flow.checks = rewrite.checks.len() as u32;
@@ -79,7 +81,7 @@ pub fn to_kernel_flow(rewrite: &FlowRewrite, key: maps::XdpKey, leaves: Option<u
         let word = check.word.unwrap_or(maps::NO_WORD);
         *to = maps::XdpChecksumCheck { sum: sum(&check.sum), expected: check.expected, word, unused: 0 };
     }
-    let (FlowAction::Forward { head, .. }, Some(port)) = (&rewrite.action, leaves) else { return flow };
+    let (FlowAction::Forward { head, .. }, Some(port)) = (&rewrite.action, egress) else { return flow };
     (flow.forward, flow.port) = (1, port);
     (flow.grow, flow.len) = (i32::from(head.len_delta), u32::from(head.len));
     (flow.keep, flow.set) = (kernel_window(&head.keep_mask), kernel_window(&head.set_bytes));
@@ -88,9 +90,9 @@ pub fn to_kernel_flow(rewrite: &FlowRewrite, key: maps::XdpKey, leaves: Option<u
         *to = maps::XdpLengthWrite { at: *at, unused: 0, add: *add };
     }
     flow.sums = head.sums.len() as u32;
-    for (to, (at, of, complement)) in flow.sum.iter_mut().zip(&head.sums) {
+    for (to, (at, terms, complement)) in flow.sum.iter_mut().zip(&head.sums) {
         let flip = if *complement { 0xffff } else { 0 };
-        *to = maps::XdpChecksumWrite { sum: sum(of), at: *at, flip, unused: 0 };
+        *to = maps::XdpChecksumWrite { sum: sum(terms), at: *at, flip, unused: 0 };
     }
     flow
 }

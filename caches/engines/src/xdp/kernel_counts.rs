@@ -23,32 +23,32 @@ impl KernelCounts {
 
     /// Adds packets of a flow, with their total bytes as received.
     pub fn add_flow_counts(&mut self, rewrite: &FlowRewrite, packets: u64, bytes: u64) {
-        let came = Counter { packets, bytes };
-        self.counters.received += came;
+        let counter = Counter { packets, bytes };
+        self.counters.received += counter;
         match &rewrite.action {
-            FlowAction::Drop(reason) => self.counters.drops.add_counter(*reason, came),
+            FlowAction::Drop(reason) => self.counters.drops.add_counter(*reason, counter),
             FlowAction::Forward { port, head } => {
-                let grown = (packets as i64).wrapping_mul(i64::from(head.len_delta));
-                let bytes = bytes.saturating_add_signed(grown);
+                let added_bytes = (packets as i64).wrapping_mul(i64::from(head.len_delta));
+                let bytes = bytes.saturating_add_signed(added_bytes);
                 *self.counters.forwarded.entry(PortId(*port)).or_default() += Counter { packets, bytes };
             }
         }
     }
 
-    /// Corrects the counters by outcomes that differ from the flows' verdicts.
+    /// Corrects the counters by outcomes that differ from the flows' verdicts, since the last call.
     pub fn apply_outcomes(&mut self, now: &XdpStats) {
         // No flow counted these packets, because the program could not execute its rewrite.
-        let broken = now.broken.saturating_sub(self.seen.broken);
-        self.counters.received.packets += broken;
-        self.counters.drops.count_drops(EngineReason::EngineBug, broken);
+        let new_broken = now.broken.saturating_sub(self.seen.broken);
+        self.counters.received.packets += new_broken;
+        self.counters.drops.count_drops(EngineReason::EngineBug, new_broken);
         // Flows counted these packets as forwarded. Any port is corrected, because the egress port
         // does not exist.
-        let portless = now.portless.saturating_sub(self.seen.portless);
-        self.counters.drops.count_drops(EngineReason::UnknownPort, portless);
-        let mut left = portless;
+        let new_portless = now.portless.saturating_sub(self.seen.portless);
+        self.counters.drops.count_drops(EngineReason::UnknownPort, new_portless);
+        let mut remaining = new_portless;
         for counter in self.counters.forwarded.values_mut() {
-            let some = left.min(counter.packets);
-            (counter.packets, left) = (counter.packets - some, left - some);
+            let corrected = remaining.min(counter.packets);
+            (counter.packets, remaining) = (counter.packets - corrected, remaining - corrected);
         }
         self.seen = *now;
     }
@@ -59,25 +59,25 @@ impl KernelCounts {
 }
 
 /// Returns notes about the hook of each port, and about packets that only the tc hook meets.
-fn hook_notes(kernel: &XdpProgram, found: &TcStats) -> Vec<String> {
+fn hook_notes(kernel: &XdpProgram, stats: &TcStats) -> Vec<String> {
     let hooks = kernel.hooks();
     let mut notes: Vec<String> = hooks
         .iter()
         .map(|(number, name, mode)| format!("xdp: port {number}, `{name}`: hook {}", mode.name()))
         .collect();
-    if !hooks.iter().any(|(_, _, mode)| *mode == XdpMode::Tc) && *found == TcStats::default() {
+    if !hooks.iter().any(|(_, _, mode)| *mode == XdpMode::Tc) && *stats == TcStats::default() {
         return notes;
     }
     notes.push(format!(
         "tc: {} super-frames of {} segments were forwarded whole; {} were cut, because their headers are unknown, {}, because the flow changes the length of their header; {} packets with an open checksum that the flow changes, and {} with a VLAN tag took the slow path; {} open checksums of tunnel headers were withdrawn; {} packets exceeded the MTU of the output device",
-        found.super_frames,
-        found.segments,
-        found.unknown_super_frames,
-        found.resized_super_frames,
-        found.open_checksums,
-        found.tagged,
-        found.withdrawn_checksums,
-        found.too_long
+        stats.super_frames,
+        stats.segments,
+        stats.unknown_super_frames,
+        stats.resized_super_frames,
+        stats.open_checksums,
+        stats.tagged,
+        stats.withdrawn_checksums,
+        stats.too_long
     ));
     notes.extend(kernel.tc_refusal().map(|why| format!("tc: not available: {why}")));
     notes
@@ -85,27 +85,30 @@ fn hook_notes(kernel: &XdpProgram, found: &TcStats) -> Vec<String> {
 
 /// Returns notes for operators about the kernel's cache.
 pub(super) fn kernel_notes(kernel: &XdpProgram) -> Vec<String> {
-    let found = kernel.outcomes();
+    let outcomes = kernel.outcomes();
     let mut notes = vec![format!(
         "xdp: the kernel holds {} flows; it has sent {}, redirected {}, dropped {}, missed {} packets; {} with another length or a wrong checksum, {} without headroom, {} faults",
         kernel.installed_keys(),
-        found.sent,
-        found.redirected,
-        found.dropped,
-        found.missed,
-        found.not_applicable,
-        found.no_headroom,
-        found.fault + found.broken
+        outcomes.sent,
+        outcomes.redirected,
+        outcomes.dropped,
+        outcomes.missed,
+        outcomes.not_applicable,
+        outcomes.no_headroom,
+        outcomes.fault + outcomes.broken
     )];
-    if found.device_refused > 0 {
+    if outcomes.device_refused > 0 {
         notes.push(format!(
             "xdp: {} of those that missed have a flow, but were not redirected, because a device refuses packets from XDP programs",
-            found.device_refused
+            outcomes.device_refused
         ));
     }
-    notes.extend(hook_notes(kernel, &found.tc));
-    if found.portless > 0 {
-        notes.push(format!("xdp: {} packets were dropped, because their port does not exist any more", found.portless));
+    notes.extend(hook_notes(kernel, &outcomes.tc));
+    if outcomes.portless > 0 {
+        notes.push(format!(
+            "xdp: {} packets were dropped, because their port does not exist any more",
+            outcomes.portless
+        ));
     }
     notes.extend(
         kernel.refusing_ports().iter().map(|(number, name)| format!("xdp: port {number}, {}", io::xdp::refuses(name))),

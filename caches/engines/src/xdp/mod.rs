@@ -32,15 +32,17 @@ use std::time::{Duration, Instant};
 /// Minimum interval between two fetches of the kernel's counts.
 const FETCH_INTERVAL: Duration = Duration::from_millis(1);
 
+/// Creates the engine of a node with a flow cache in the kernel. The reason of the reference
+/// engine, if native code does not support the program, is reported.
 pub(crate) fn load(
     plan: &XdpPlan,
     pipeline: &Arc<Pipeline>,
     settings: &Config,
 ) -> Result<Box<dyn EngineControl>, String> {
-    let room = plan.flows.max(1) as usize;
-    Ok(match rewrites::load_cache(&plan.cache, room, pipeline, settings)? {
+    let capacity = plan.flows.max(1) as usize;
+    Ok(match rewrites::load_cache(&plan.cache, capacity, pipeline, settings)? {
         LoadedCache::Native(cache) => shared_control(pipeline, XdpEngine::new(plan, *cache), None),
-        LoadedCache::Reference(cache, why) => shared_control(pipeline, XdpEngine::new(plan, *cache), Some(why)),
+        LoadedCache::Reference(cache, reason) => shared_control(pipeline, XdpEngine::new(plan, *cache), Some(reason)),
     })
 }
 
@@ -93,6 +95,8 @@ pub(crate) struct XdpEngine<R: BackingEngine> {
 }
 
 impl<R: BackingEngine> XdpEngine<R> {
+    /// Creates the engine before the kernel program of the plan. Without one, all flows stay in
+    /// user space.
     fn new(plan: &XdpPlan, mut cache: RewriteCache<R>) -> XdpEngine<R> {
         static OWNERS: AtomicU64 = AtomicU64::new(1);
         cache.enable_flow_events();
@@ -108,32 +112,37 @@ impl<R: BackingEngine> XdpEngine<R> {
         }
     }
 
-    /// Installs a flow in the kernel.
+    /// Installs a flow in the kernel. Does nothing without a kernel program, or if the flow was
+    /// removed in the meantime.
+    ///
+    /// # Errors
+    /// The reason why the flow cannot be installed; its packets stay in user space.
     fn install(&mut self, placed: &FlowInsertion) -> Result<(), NotInstalled> {
         let Ok(kernel) = &self.kernel else { return Ok(()) };
+        // The maps belong to one engine at a time.
         if !kernel.claim_flows(self.owner) {
             return Err(NotInstalled::Busy);
         }
         let flows = self.cache.flows();
         let Some(flow) = flows.get(placed.place) else { return Ok(()) };
-        let from = kernel.slot_of_port(flow.rewrite.key.port).ok_or(NotInstalled::Port)?;
-        let leaves = match &flow.rewrite.action {
+        let ingress = kernel.slot_of_port(flow.rewrite.key.port).ok_or(NotInstalled::Port)?;
+        let egress = match &flow.rewrite.action {
             FlowAction::Forward { port, .. } => Some(kernel.slot_of_port(*port).ok_or(NotInstalled::Port)?),
             FlowAction::Drop(_) => None,
         };
-        if leaves.is_some_and(|leaves| !kernel.can_forward(from, leaves)) {
+        if egress.is_some_and(|egress| !kernel.can_forward(ingress, egress)) {
             return Err(NotInstalled::Namespace);
         }
         if !form::fits_kernel_window(&flow.rewrite) {
             return Err(NotInstalled::Deep);
         }
-        let used = &flows.key_masks()[flow.key_mask as usize];
+        let active_mask = &flows.key_masks()[flow.key_mask as usize];
         // Repeated for known key masks, because earlier installations can have failed.
         let count = flows.key_masks().len() as u32;
-        kernel.set_shape(flow.key_mask, &form::to_kernel_mask(used), count).map_err(|_| NotInstalled::Map)?;
-        let key = form::to_kernel_key(flow.key_mask, &flow.rewrite.key, from);
+        kernel.set_shape(flow.key_mask, &form::to_kernel_mask(active_mask), count).map_err(|_| NotInstalled::Map)?;
+        let key = form::to_kernel_key(flow.key_mask, &flow.rewrite.key, ingress);
         kernel
-            .install(placed.place, &form::to_kernel_flow(&flow.rewrite, key, leaves))
+            .install(placed.place, &form::to_kernel_flow(&flow.rewrite, key, egress))
             .map_err(|_| NotInstalled::Map)?;
         self.kernel_places[placed.place as usize] = KernelPlace { key: Some(key), credited: FlowCounters::default() };
         Ok(())
@@ -151,17 +160,18 @@ impl<R: BackingEngine> XdpEngine<R> {
     /// last (ns).
     fn take_new_counts(&mut self, place: u32) -> Option<(u64, u64, u64)> {
         let Ok(kernel) = &self.kernel else { return None };
-        let side = &mut self.kernel_places[place as usize];
-        side.key?;
-        let now = kernel.flow_counters(place);
-        let before = std::mem::replace(&mut side.credited, now);
-        let counter = now.counter.since(before.counter);
-        (!counter.is_zero()).then_some((counter.packets, counter.bytes, now.last))
+        let kernel_place = &mut self.kernel_places[place as usize];
+        kernel_place.key?;
+        let counters = kernel.flow_counters(place);
+        let credited = std::mem::replace(&mut kernel_place.credited, counters);
+        let counter = counters.counter.since(credited.counter);
+        (!counter.is_zero()).then_some((counter.packets, counter.bytes, counters.last))
     }
 
     /// Fetches and applies all counts. Releases places of removed flows after [`REUSE_DELAY`].
     fn fetch_counts(&mut self) {
         self.fetched = Some(Instant::now());
+        // Read before the counts of the flows, so that these include each packet that is corrected.
         let outcomes = self.kernel.as_ref().ok().map(XdpProgram::outcomes);
         let places: Vec<u32> = self.cache.flows().used_places().collect();
         for place in places {
@@ -176,26 +186,27 @@ impl<R: BackingEngine> XdpEngine<R> {
         if let Some(outcomes) = outcomes {
             self.by_kernel.apply_outcomes(&outcomes);
         }
+        // Packets in flight can have used a removed flow.
         for _ in 0..self.removed_flows.len() {
-            let Some((since, place, flow)) = self.removed_flows.pop_front() else { break };
-            let over = since.elapsed() >= REUSE_DELAY;
+            let Some((removed_at, place, flow)) = self.removed_flows.pop_front() else { break };
+            let can_reuse = removed_at.elapsed() >= REUSE_DELAY;
             if let Some((packets, bytes, last)) = self.take_new_counts(place) {
                 self.by_kernel.add_flow_counts(&flow.rewrite, packets, bytes);
                 self.cache.add_removed_counts(&flow, packets, bytes, last);
             }
-            if over {
+            if can_reuse {
                 self.kernel_places[place as usize] = KernelPlace::default();
                 self.cache.release(place);
             } else {
-                self.removed_flows.push_back((since, place, flow));
+                self.removed_flows.push_back((removed_at, place, flow));
             }
         }
     }
 
     /// Installs the flows that a batch inserted, and removes those that they replaced.
     fn install_new_flows(&mut self) {
-        let told = self.cache.take_flow_events();
-        for placed in told.placed {
+        let events = self.cache.take_flow_events();
+        for placed in events.placed {
             if let Err(why) = self.install(&placed) {
                 *self.not_installed.entry(why).or_default() += 1;
             }
@@ -203,7 +214,7 @@ impl<R: BackingEngine> XdpEngine<R> {
                 self.retire(place, *flow);
             }
         }
-        if told.full {
+        if events.full {
             self.evict_oldest();
         }
     }
@@ -289,8 +300,8 @@ where
 
     fn expire_entries(&mut self, now: u64) -> Vec<IdleEntry> {
         self.merge_counts();
-        let (idle, gone) = self.cache.advance_time(now);
-        gone.into_iter().for_each(|(place, flow)| self.retire(place, flow));
+        let (idle, removed) = self.cache.advance_time(now);
+        removed.into_iter().for_each(|(place, flow)| self.retire(place, flow));
         idle
     }
 
@@ -318,6 +329,7 @@ where
         self.by_kernel.counters().clone()
     }
 
+    /// Returns notes for operators about flows and packets, in user space and in the kernel.
     fn status_notes(&self) -> Vec<String> {
         let flows = self.cache.flows();
         let stats = self.cache.stats();
@@ -330,13 +342,13 @@ where
             stats.rewritten
         )];
         match &self.kernel {
-            Err(why) => notes.push(format!("xdp: not in the kernel: {why}")),
+            Err(reason) => notes.push(format!("xdp: not in the kernel: {reason}")),
             Ok(kernel) => notes.extend(kernel_counts::kernel_notes(kernel)),
         }
         notes.extend(
             self.not_installed
                 .iter()
-                .map(|(why, count)| format!("xdp: {count} flows not in the kernel: {}", why.description())),
+                .map(|(reason, count)| format!("xdp: {count} flows not in the kernel: {}", reason.description())),
         );
         notes.extend(rewrites::rewrite_notes(self.cache.path_count(), stats, "xdp"));
         notes

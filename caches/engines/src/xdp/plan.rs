@@ -118,11 +118,12 @@ impl XdpPlan {
         }
     }
 
-    /// Opens an interface at the configured hook.
+    /// Opens an interface at the configured hook. [`HookChoice::Auto`] tries the preferred hook
+    /// first, and the other one if the kernel does not support that.
     fn open_at_hook(&self, kernel: &XdpProgram, interface: &str, number: u32) -> Result<OpenedPort, PortError> {
-        let open = |mode, before: Option<String>| {
+        let open = |mode, earlier_note: Option<String>| {
             let port = XdpPort::open_as(kernel, interface, number, mode)?;
-            let notes: Vec<String> = before.into_iter().chain(port.notes().iter().cloned()).collect();
+            let notes: Vec<String> = earlier_note.into_iter().chain(port.notes().iter().cloned()).collect();
             let note = (!notes.is_empty()).then(|| notes.join("; "));
             Ok(OpenedPort { port: Box::new(port), note, method: None })
         };

@@ -17,8 +17,8 @@ impl<R: BackingEngine> RewriteCache<R> {
 
     /// Limits misses to the time that rewritten packets leave ([`crate::pacer`]). Returns false
     /// without a budget.
-    pub fn enable_pacing(&mut self, spare: MinSlowPathShare) -> bool {
-        self.admission.as_mut().map(|admission| admission.enable_pacing(spare)).is_some()
+    pub fn enable_pacing(&mut self, min_share: MinSlowPathShare) -> bool {
+        self.admission.as_mut().map(|admission| admission.enable_pacing(min_share)).is_some()
     }
 
     /// Selects the variable with the tenant id, such as `hdr.vxlan.vni`, as the parser leaves it.
@@ -67,8 +67,8 @@ impl<R: BackingEngine> RewriteCache<R> {
     pub(super) fn measure_slow_path<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let Some(took_ns) = self.slow_path.took_ns else { return work(self) };
         let start = Instant::now();
-        let done = work(self);
+        let result = work(self);
         self.slow_path.took_ns = Some(took_ns + start.elapsed().as_nanos() as u64);
-        done
+        result
     }
 }

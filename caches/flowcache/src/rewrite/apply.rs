@@ -27,13 +27,15 @@ impl FlowRewrite {
 }
 
 impl NewHeader {
+    /// Writes the new packet to `out`: the new header, then the received packet's bytes after the
+    /// replaced ones.
     pub(super) fn write_packet(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let received = window(bytes);
         let mut head = [0u8; WINDOW];
         for (at, byte) in head.iter_mut().enumerate().take(self.len as usize) {
-            let from = at as isize - self.len_delta as isize;
-            let old = usize::try_from(from).ok().and_then(|from| received.get(from)).copied().unwrap_or(0);
-            *byte = old & self.keep_mask[at] | self.set_bytes[at];
+            let source = at as isize - self.len_delta as isize;
+            let kept_byte = usize::try_from(source).ok().and_then(|source| received.get(source)).copied().unwrap_or(0);
+            *byte = kept_byte & self.keep_mask[at] | self.set_bytes[at];
         }
         for (at, add) in &self.lengths {
             let value = (bytes.len() as i64 + i64::from(*add)) as u16;

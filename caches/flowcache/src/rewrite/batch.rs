@@ -44,10 +44,10 @@ where
             return self.measure_batch(|cache| cache.serve_packets(packets, 0, out));
         }
         for (at, packet) in packets.iter_mut().enumerate() {
-            let (mark, before) = (packet.trace_id, self.builder.stats.clone());
+            let (trace_id, before) = (packet.trace_id, self.builder.stats.clone());
             self.serve_packets(std::slice::from_mut(packet), at, out);
-            if mark != 0 {
-                self.packet_explanations.push((mark, self.builder.stats.describe_packet_since(&before)));
+            if trace_id != 0 {
+                self.packet_explanations.push((trace_id, self.builder.stats.describe_packet_since(&before)));
             }
         }
     }
@@ -64,20 +64,21 @@ impl<R: BackingEngine> RewriteCache<R> {
         }
         let now = self.backing.observe_time(packets.first().map_or(0, |packet| packet.rx_time_ns));
         let LookupBatch { slots, views, head } = &mut *lookup_batch;
-        let (mut missed, mut without) = (0, 0);
+        let (mut misses, mut without_code) = (0, 0);
         for (((slot, view), packet), verdict) in slots.iter().zip(views).zip(&mut *packets).zip(verdicts) {
             if slot.row == NONE {
-                missed += 1;
+                misses += 1;
                 continue;
             }
-            *verdict = Some(match slot.done.decode() {
+            *verdict = Some(match slot.outcome.decode() {
                 RewriteOutcome::InPlace(port) | RewriteOutcome::Separate(port) => {
                     Verdict::Forward { port: PortId(port) }
                 }
                 RewriteOutcome::Dropped(TOO_LONG) => Verdict::Drop(EngineReason::PacketTooLong.into()),
                 RewriteOutcome::Dropped(reason) => Verdict::Drop(self.builder.flows.reasons()[reason as usize]),
+                // The row matches, but it has no native code yet.
                 RewriteOutcome::NotApplied => {
-                    without += 1;
+                    without_code += 1;
                     self.builder.flows.count_without_code(slot.row, self.native_threshold);
                     let row = self.builder.flows.row(slot.row);
                     rewrite_without_code(row, &view.window, packet, (self.builder.flows.reasons(), head))
@@ -86,20 +87,20 @@ impl<R: BackingEngine> RewriteCache<R> {
             let length = packet.metered_len_bytes.map_or(slot.length as u64, u64::from);
             self.count_packets(slot.row, 1, length, now);
         }
-        let rewritten = packets.len() as u64 - missed;
+        let rewritten = packets.len() as u64 - misses;
         self.builder.stats.rewritten += rewritten;
-        self.builder.stats.by_native_code += rewritten - without;
+        self.builder.stats.by_native_code += rewritten - without_code;
         self.lookup_batch = Some(lookup_batch);
     }
 
     /// Counts an insertion and records it for the kernel cache. Without a kernel cache, releases
     /// the place of a replaced flow.
-    pub(super) fn finish_insertion(&mut self, placed: Result<FlowInsertion, NotRewritable>) {
-        self.count_insertion(&placed);
-        match (placed, &mut self.flow_events) {
-            (Ok(placed), Some(told)) => told.placed.push(placed),
+    pub(super) fn finish_insertion(&mut self, insertion: Result<FlowInsertion, NotRewritable>) {
+        self.count_insertion(&insertion);
+        match (insertion, &mut self.flow_events) {
+            (Ok(insertion), Some(events)) => events.placed.push(insertion),
             (Ok(FlowInsertion { replaced: Some((place, _)), .. }), None) => self.builder.flows.release(place),
-            (Err(NotRewritable::NoRoom), Some(told)) => told.full = true,
+            (Err(NotRewritable::NoRoom), Some(events)) => events.full = true,
             _ => {}
         }
     }
@@ -110,15 +111,15 @@ impl<R: BackingEngine> RewriteCache<R> {
     /// # Errors
     /// Those of [`RewriteCache::write`]; no state has changed.
     pub fn write_and_release(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
-        let gone = self.write(batch)?;
-        gone.into_iter().for_each(|(place, _)| self.release(place));
+        let removed = self.write(batch)?;
+        removed.into_iter().for_each(|(place, _)| self.release(place));
         Ok(())
     }
 
     /// Advances time and releases the places of removed flows, for a cache without kernel flows.
     pub(super) fn advance_and_release(&mut self, now: u64) {
-        let (idle, gone) = self.advance_time(now);
-        gone.into_iter().for_each(|(place, _)| self.builder.flows.release(place));
+        let (idle, removed) = self.advance_time(now);
+        removed.into_iter().for_each(|(place, _)| self.builder.flows.release(place));
         self.backing.notify(idle);
     }
 
@@ -182,25 +183,28 @@ impl RewriteCache {
 }
 
 impl ServeBatch for RewriteCache {
+    /// Serves groups of packets with one receive time: rewrites the hits, then runs each miss and
+    /// inserts its rewrite before the next packet. `offset`: index of the first packet in its
+    /// batch.
     fn serve_packets(&mut self, packets: &mut [Packet], offset: usize, out: &mut BatchOutput) {
         let mut verdicts = std::mem::take(&mut self.slow_path.verdicts);
         // In programs with add-on-miss tables, each packet is finished before the next lookup.
-        let most = if self.builder.repeater.is_none() { 1 } else { LOOKUP_BATCH };
+        let max_count = if self.builder.repeater.is_none() { 1 } else { LOOKUP_BATCH };
         let mut first = 0;
         while first < packets.len() {
-            let count = count_same_time(&packets[first..]).min(most);
-            let some = &mut packets[first..first + count];
+            let count = count_same_time(&packets[first..]).min(max_count);
+            let group = &mut packets[first..first + count];
             verdicts.clear();
             verdicts.resize(count, None);
-            self.rewrite_hits(some, &mut verdicts);
-            self.set_admission_verdicts(some, &mut verdicts);
-            let mut ran = false;
-            for (at, packet) in some.iter_mut().enumerate() {
-                if ran && verdicts[at].is_none() {
+            self.rewrite_hits(group, &mut verdicts);
+            self.set_admission_verdicts(group, &mut verdicts);
+            let mut has_missed = false;
+            for (at, packet) in group.iter_mut().enumerate() {
+                if has_missed && verdicts[at].is_none() {
                     // The packet before can belong to the same flow.
                     self.rewrite_hits(std::slice::from_mut(packet), std::slice::from_mut(&mut verdicts[at]));
                 }
-                ran |= verdicts[at].is_none();
+                has_missed |= verdicts[at].is_none();
                 match verdicts[at] {
                     Some(verdict) => out.emit(received_emission(offset + first + at, verdict)),
                     None => self.measure_slow_path(|cache| cache.run_and_learn(offset + first + at, packet, out)),
@@ -254,14 +258,14 @@ fn rewrite_without_code(
     packet: &mut Packet,
     (reasons, head): (&[DropReason], &mut PacketWindow),
 ) -> Verdict {
-    let became = row.verdict(reasons);
+    let verdict = row.verdict(reasons);
     let length = packet.bytes().len();
-    if !matches!(became, Verdict::Forward { .. }) || row.rewrite_in_place(window, packet.bytes_mut()) {
-        return became;
+    if !matches!(verdict, Verdict::Forward { .. }) || row.rewrite_in_place(window, packet.bytes_mut()) {
+        return verdict;
     }
-    let (len, taken) = row.write_header(window, length, head);
-    match packet.replace_front(taken, &head[..len]) {
-        Ok(()) => became,
+    let (len, replaced_bytes) = row.write_header(window, length, head);
+    match packet.replace_front(replaced_bytes, &head[..len]) {
+        Ok(()) => verdict,
         Err(_) => Verdict::Drop(EngineReason::PacketTooLong.into()),
     }
 }

@@ -36,16 +36,16 @@ pub struct RewriteBuilder {
 }
 
 impl RewriteBuilder {
-    /// Creates a builder with a capacity of `room` flows.
-    pub fn new(known: Arc<ProgramFacts>, config: Config, room: usize) -> Result<RewriteBuilder, LoadError> {
-        let pipeline: &Arc<Pipeline> = &known.pipeline;
+    /// Creates a builder with a capacity in flows.
+    pub fn new(facts: Arc<ProgramFacts>, config: Config, capacity: usize) -> Result<RewriteBuilder, LoadError> {
+        let pipeline: &Arc<Pipeline> = &facts.pipeline;
         let repeater = match pipeline.tables.values().any(|table| table.add_on_miss) {
             true => None,
             false => Some(Explainer::new(pipeline.clone(), config)?),
         };
-        let flows = FlowTable::new(pipeline, &known.wildcard_trackers, room);
+        let flows = FlowTable::new(pipeline, &facts.wildcard_trackers, capacity);
         Ok(RewriteBuilder {
-            facts: known,
+            facts,
             flows,
             stats: RewriteStats::default(),
             paths: PathTable::default(),
@@ -58,8 +58,8 @@ impl RewriteBuilder {
     }
 
     /// Prepares the last built rewrite for insertion.
-    pub fn prepare_insertion(&mut self, made: BuiltRewrite, ready: &mut PreparedFlow) {
-        self.flows.prepare_insertion(&self.facts, (made.layout, &mut self.row), ready);
+    pub fn prepare_insertion(&mut self, built: BuiltRewrite, prepared: &mut PreparedFlow) {
+        self.flows.prepare_insertion(&self.facts, (built.layout, &mut self.row), prepared);
     }
 
     /// Inserts a rewrite that was built from a packet with these bytes, received at `now`.
@@ -68,24 +68,25 @@ impl RewriteBuilder {
     /// No place is free.
     pub fn insert_rewrite(
         &mut self,
-        made: BuiltRewrite,
-        ready: &PreparedFlow,
+        built: BuiltRewrite,
+        prepared: &PreparedFlow,
         (bytes, now): (&[u8], u64),
     ) -> Result<FlowInsertion, NotRewritable> {
-        let placed = self.flows.insert_flow(&self.facts, made.layout, ready, (&window(bytes), now));
-        self.drop_layout_reference(made);
-        placed
+        let insertion = self.flows.insert_flow(&self.facts, built.layout, prepared, (&window(bytes), now));
+        self.drop_layout_reference(built);
+        insertion
     }
 
     /// Drops the builder's reference to the layout.
-    pub fn drop_layout_reference(&mut self, made: BuiltRewrite) {
-        if made.holds_layout {
-            self.flows.drop_layout(made.layout);
+    pub fn drop_layout_reference(&mut self, built: BuiltRewrite) {
+        if built.holds_layout {
+            self.flows.drop_layout(built.layout);
         }
     }
 
-    /// Builds the rewrite of a recorded packet from its path's template, or else repeats the packet
-    /// under symbolic execution.
+    /// Builds the rewrite of a recorded packet, received at `now` (ns), from its path's template,
+    /// or else repeats the packet under symbolic execution. `resulting`: the packet that the engine
+    /// made of it, or the reason why no rewrite can produce that.
     pub fn build_from_path<R: BackingEngine>(
         &mut self,
         backing: &R,
@@ -105,8 +106,9 @@ impl RewriteBuilder {
                     Some(layout) => *layout,
                     None => *layout.insert(share_layout(&mut self.flows, &self.facts.pipeline, template, path_record)?),
                 };
-                let filling = FillContext { flows: &mut self.flows, backing, row: &mut self.row };
-                if filling.fill_row(template, layout, (received, resulting, false), path_record).is_ok() {
+                let fill_context = FillContext { flows: &mut self.flows, backing, row: &mut self.row };
+                // `false`: the template was built from another packet.
+                if fill_context.fill_row(template, layout, (received, resulting, false), path_record).is_ok() {
                     self.stats.from_template += 1;
                     return Ok(BuiltRewrite { layout, holds_layout: false });
                 }
@@ -117,9 +119,10 @@ impl RewriteBuilder {
         let Some(repeater) = &mut self.repeater else { return Err(NotRewritable::Aborted) };
         let packet = (received.bytes, received.port, now);
         let scratch = &mut self.scratch;
-        let ran = backing.with_state(|state| repeater.process_by(state, &mut executor, packet, scratch));
+        let has_run = backing.with_state(|state| repeater.process_by(state, &mut executor, packet, scratch));
         let failed = executor.constraints.failed;
-        if !ran || !path_record.is_extension_of(&executor.path_record, failed.is_none(), R::DECIDES_AS_INTERP) {
+        // A repetition that took another path does not explain the result.
+        if !has_run || !path_record.is_extension_of(&executor.path_record, failed.is_none(), R::DECIDES_AS_INTERP) {
             self.stats.symbolic_runs += 1;
             return Err(failed.unwrap_or(NotRewritable::Aborted));
         }
@@ -127,22 +130,22 @@ impl RewriteBuilder {
     }
 
     /// Builds the rewrite of a packet from its symbolic execution. If the record is complete
-    /// (`whole`), also stores the template of the path.
+    /// (`is_complete`), also stores the template of the path.
     pub fn build_symbolically<R: BackingEngine>(
         &mut self,
         backing: &R,
         mut executor: SymbolicExecutor,
         (received, resulting): (ReceivedPacket<'_>, ResultingPacket<'_>),
-        (path_record, whole): (&PathRecord, bool),
+        (path_record, is_complete): (&PathRecord, bool),
     ) -> Result<BuiltRewrite, NotRewritable> {
         self.stats.symbolic_runs += 1;
-        let by_value = executor.constraints.depends_on_values;
+        let depends_on_values = executor.constraints.depends_on_values;
         self.tenants.add_position(executor.tenant_bits.take());
-        self.starts_symbolically = by_value;
+        self.starts_symbolically = depends_on_values;
         let template = executor.into_template(matches!(resulting.verdict, Verdict::Forward { .. }));
-        if whole && !path_record.too_long && self.paths.get(path_record.decisions()).is_none() {
+        if is_complete && !path_record.too_long && self.paths.get(path_record.decisions()).is_none() {
             match &template {
-                _ if by_value => self.paths.insert_path(path_record.decisions(), PathInfo::ByValue),
+                _ if depends_on_values => self.paths.insert_path(path_record.decisions(), PathInfo::ByValue),
                 Ok(template) => self
                     .paths
                     .insert_path(path_record.decisions(), PathInfo::Template(Box::new(template.clone()), None)),
@@ -154,9 +157,10 @@ impl RewriteBuilder {
         }
         let template = template?;
         let layout = share_layout(&mut self.flows, &self.facts.pipeline, &template, path_record)?;
-        let filling = FillContext { flows: &mut self.flows, backing, row: &mut self.row };
-        let filled = filling.fill_row(&template, layout, (received, resulting, true), path_record);
-        // The rewrite must reproduce the packet's result.
+        let fill_context = FillContext { flows: &mut self.flows, backing, row: &mut self.row };
+        let filled = fill_context.fill_row(&template, layout, (received, resulting, true), path_record);
+        // The rewrite must reproduce the result of the packet that the template was built from
+        // (`true`).
         self.stats.faults += u64::from(matches!(filled, Err(NotRewritable::Aborted)));
         match filled {
             Ok(()) => Ok(BuiltRewrite { layout, holds_layout: true }),
@@ -202,6 +206,8 @@ struct FillContext<'f, R> {
 }
 
 impl<R: BackingEngine> FillContext<'_, R> {
+    /// Fills the row with the rewrite of a packet: received and resulting packet, and whether the
+    /// template was built from this packet.
     fn fill_row(
         self,
         template: &RewriteTemplate,

@@ -70,10 +70,10 @@ pub fn row_code(layout: &FlowLayout, key: &KeyExtractor) -> Result<Option<RowCod
         key: key.to_native_key(),
         bounds: row::LENGTHS,
         lead: HEADER,
-        set: layout.set,
-        smalls: layout.smalls,
-        sums: layout.sums,
-        checked: layout.checked,
+        set: layout.set_bits,
+        smalls: layout.small_numbers,
+        sums: layout.sum_constants,
+        checked: layout.check_constants,
         checks: checks.collect(),
         front: layout.header_rewrite.is_some().then(|| layout.executor.to_native_header()),
     })
@@ -86,7 +86,7 @@ mod tests {
     use super::super::fast_executor::SharedHeaderRewrite;
     use super::super::form::{self, ChecksumCheck, KeyMask, PacketSum};
     use super::super::key::has_prefix;
-    use super::super::row::{FlowRow, put_small, set_lengths};
+    use super::super::row::{FlowRow, put_small_number, set_lengths};
     use super::super::window::{self, BLOCK, BLOCKS};
     use super::*;
     use fastrand::Rng;
@@ -143,8 +143,9 @@ mod tests {
         let hot = FastExecutor::new(front.as_deref(), &checks);
         #[rustfmt::skip]
         let layout = FlowLayout {
-            key_mask: 1, header_rewrite: front, checks, counter_updates: vec![], tallies: vec![], lookups: vec![], set, smalls, sums, checked, found, generations: found,
-            indices: words, adds: words, keys: words, words, executor: hot,
+            key_mask: 1, header_rewrite: front, checks, counter_updates: vec![], tallies: vec![], lookups: vec![],
+            set_bits: set, small_numbers: smalls, sum_constants: sums, check_constants: checked, entries: found, generations: found,
+            counter_indices: words, byte_differences: words, lookup_keys: words, words, executor: hot,
         };
         layout
     }
@@ -155,20 +156,23 @@ mod tests {
         let mut row = vec![0; layout.words];
         let mut words = [[0; BLOCK]; BLOCKS];
         row[HEADER] = key.extract_key(&window::window(&window), (packet.len(), packet.ingress_port.0), &mut words);
-        row[HEADER + 1..layout.set].copy_from_slice(&words.as_flattened()[..key.len() - 1]);
+        row[HEADER + 1..layout.set_bits].copy_from_slice(&words.as_flattened()[..key.len() - 1]);
         set_lengths(&mut row, (rng.u32(..=packet.len() as u32), packet.len() as u32 + rng.u32(..100)));
         if let Some(front) = &layout.header_rewrite {
             let end = usize::from(front.len);
             let set: [u8; WINDOW] = std::array::from_fn(|at| if at < end { rng.u8(..) & !front.keep[at] } else { 0 });
-            row[layout.set..layout.smalls].iter_mut().zip(form::words(&set)).for_each(|(to, word)| *to = word);
+            row[layout.set_bits..layout.small_numbers]
+                .iter_mut()
+                .zip(form::words(&set))
+                .for_each(|(to, word)| *to = word);
         }
-        (0..layout.found).for_each(|at| put_small(&mut row[layout.smalls..], at, rng.u32(..)));
+        (0..layout.entries).for_each(|at| put_small_number(&mut row[layout.small_numbers..], at, rng.u32(..)));
         for at in 0..layout.checks.len() {
             let constant = rng.u16(..);
-            let place = layout.checked + at;
-            let half = &mut row[layout.smalls + place / 2];
+            let place = layout.check_constants + at;
+            let half = &mut row[layout.small_numbers + place / 2];
             *half &= !(0xffff_ffff << (32 * (place % 2)));
-            put_small(&mut row[layout.smalls..], place, u32::from(constant));
+            put_small_number(&mut row[layout.small_numbers..], place, u32::from(constant));
             let check = &mut layout.checks[at];
             let found = check.word.map_or(0, |at| form::word(&window, usize::from(at)));
             check.expected = check.sum.sum_with(u64::from(constant), &window, packet.len()) ^ found;

@@ -29,8 +29,8 @@ pub struct Doorkeeper {
 impl Doorkeeper {
     /// Returns whether so few places are free that the doorkeeper applies.
     #[inline]
-    pub fn is_needed(free: usize, room: usize) -> bool {
-        free <= room / RESERVED_DIVISOR
+    pub fn is_needed(free: usize, capacity: usize) -> bool {
+        free <= capacity / RESERVED_DIVISOR
     }
 
     /// Returns the hash of the first bytes, for packets without a key.
@@ -38,19 +38,20 @@ impl Doorkeeper {
         self.state.hash_one(&bytes[..bytes.len().min(HASHED_BYTES)])
     }
 
-    /// Returns whether the flow was probably seen before, and marks it. `room`: number of marks at
-    /// the first call.
-    pub fn check_and_mark(&mut self, hash: u64, room: usize) -> bool {
+    /// Returns whether the flow was probably seen before, and marks it. `capacity`: number of marks
+    /// at the first call.
+    pub fn check_and_mark(&mut self, hash: u64, capacity: usize) -> bool {
         if self.marks.is_empty() {
-            self.marks.resize(room.next_power_of_two().max(MIN_MARKS), 0);
+            self.marks.resize(capacity.next_power_of_two().max(MIN_MARKS), 0);
         }
         let places = self.marks.len();
         let Some(mark) = self.marks.get_mut(hash as usize & (places - 1)) else { return true };
-        let own = (hash >> 32) as u32 | 1;
+        // Marks are odd, so that 0 is no mark.
+        let flow_mark = (hash >> 32) as u32 | 1;
         // An admitted flow frees its mark for other flows.
-        let known = *mark == own;
-        *mark = if known { 0 } else { own };
-        known
+        let was_seen = *mark == flow_mark;
+        *mark = if was_seen { 0 } else { flow_mark };
+        was_seen
     }
 
     /// Returns the memory use in bytes.
@@ -97,9 +98,9 @@ impl InsertionThrottle {
         }
     }
 
-    /// Records that `missed` of `looked` packets had no rewrite.
-    pub fn record_lookups(&mut self, looked: usize, missed: usize) {
-        (self.looked, self.missed) = (self.looked + looked, self.missed + missed);
+    /// Records that `misses` of `lookups` packets had no rewrite.
+    pub fn record_lookups(&mut self, lookups: usize, misses: usize) {
+        (self.looked, self.missed) = (self.looked + lookups, self.missed + misses);
         if self.looked >= EVALUATION_PACKETS {
             self.mostly_new = self.missed > self.looked / 8 * 7;
             (self.looked, self.missed) = (0, 0);

@@ -78,9 +78,9 @@ pub struct RewriteCache<R = Interp> {
 
 /// Scratch memory of the slow path.
 pub(super) struct SlowPathScratch {
-    pub notes: PathRecorder,
+    pub recorder: PathRecorder,
     pub results: Outputs,
-    pub ready: PreparedFlow,
+    pub prepared: PreparedFlow,
     pub misses: MissBatch,
     pub verdicts: Vec<Option<Verdict>>,
     /// Misses of the batch: index, and hash that identifies the flow.
@@ -92,14 +92,14 @@ pub(super) struct SlowPathScratch {
 }
 
 impl RewriteCache {
-    /// Loads a verified pipeline, with a capacity of `room` flows.
+    /// Loads a verified pipeline, with a capacity in flows.
     ///
     /// # Errors
     /// Those of [`Interp::new`].
-    pub fn new(pipeline: Arc<Pipeline>, config: Config, room: usize) -> Result<RewriteCache, LoadError> {
+    pub fn new(pipeline: Arc<Pipeline>, config: Config, capacity: usize) -> Result<RewriteCache, LoadError> {
         let interp = Interp::new(pipeline.clone(), config.clone())?;
-        let known = Arc::new(ProgramFacts::new(&pipeline, interp.program()));
-        RewriteCache::from_engine(interp, known, config, room)
+        let facts = Arc::new(ProgramFacts::new(&pipeline, interp.program()));
+        RewriteCache::from_engine(interp, facts, config, capacity)
     }
 
     /// Runs a packet and inserts its rewrite.
@@ -113,11 +113,13 @@ impl RewriteCache {
         now: u64,
         out: &mut Outputs,
     ) -> Result<FlowInsertion, NotRewritable> {
-        let placed = self.run_and_insert(bytes, port, now, out);
-        self.count_insertion(&placed);
-        placed
+        let insertion = self.run_and_insert(bytes, port, now, out);
+        self.count_insertion(&insertion);
+        insertion
     }
 
+    /// Runs a packet, received at `now` (ns), and inserts its rewrite. Does not count the
+    /// insertion.
     pub(super) fn run_and_insert(
         &mut self,
         bytes: &[u8],
@@ -126,55 +128,59 @@ impl RewriteCache {
         out: &mut Outputs,
     ) -> Result<FlowInsertion, NotRewritable> {
         self.builder.stats.slow_path_packets += 1;
-        let made = self.build_rewrite((bytes, port, now), out)?;
-        self.builder.prepare_insertion(made, &mut self.slow_path.ready);
-        self.builder.insert_rewrite(made, &self.slow_path.ready, (bytes, now))
+        let built = self.build_rewrite((bytes, port, now), out)?;
+        self.builder.prepare_insertion(built, &mut self.slow_path.prepared);
+        self.builder.insert_rewrite(built, &self.slow_path.prepared, (bytes, now))
     }
 
+    /// Runs a packet (bytes, ingress port, receive time in ns) into `out` and builds the rewrite of
+    /// its result. A packet that is expected to need symbolic execution runs under it at once.
     fn build_rewrite(&mut self, packet: (&[u8], u32, u64), out: &mut Outputs) -> Result<BuiltRewrite, NotRewritable> {
         let (bytes, port, now) = packet;
         let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
         let received = ReceivedPacket { bytes, port };
         let builder = &mut self.builder;
+        // Without a repeater, the packet cannot be run again for symbolic execution.
         if builder.repeater.is_none() || builder.starts_symbolically {
             let mut executor = SymbolicExecutor::new(&builder.facts, bytes, builder.tenants.slot);
             self.backing.process_by(&mut executor, bytes, port, now, out);
-            let noted = std::mem::take(&mut executor.path_record);
-            let whole = builder.repeater.is_some() && executor.constraints.failed.is_none();
+            let path_record = std::mem::take(&mut executor.path_record);
+            let is_complete = builder.repeater.is_some() && executor.constraints.failed.is_none();
             return builder.build_symbolically(
                 &self.backing,
                 executor,
                 (received, single_result(out)?),
-                (&noted, whole),
+                (&path_record, is_complete),
             );
         }
-        let notes = &mut self.slow_path.notes;
-        notes.path_record.clear();
-        self.backing.process_by(notes, bytes, port, now, out);
-        builder.build_from_path(&self.backing, (received, now), single_result(out), &notes.path_record)
+        let recorder = &mut self.slow_path.recorder;
+        recorder.path_record.clear();
+        self.backing.process_by(recorder, bytes, port, now, out);
+        builder.build_from_path(&self.backing, (received, now), single_result(out), &recorder.path_record)
     }
 }
 
 impl<R: BackingEngine> RewriteCache<R> {
+    /// Creates an empty cache, with a capacity in flows, before an engine that runs its misses.
     pub(super) fn from_engine(
         backing: R,
-        known: Arc<ProgramFacts>,
+        facts: Arc<ProgramFacts>,
         config: Config,
-        room: usize,
+        capacity: usize,
     ) -> Result<RewriteCache<R>, LoadError> {
-        let notes = PathRecorder { known: known.clone(), path_record: PathRecord::default() };
+        let recorder = PathRecorder { facts: facts.clone(), path_record: PathRecord::default() };
         Ok(RewriteCache {
             backing,
-            builder: RewriteBuilder::new(known, config.clone(), room)?,
+            builder: RewriteBuilder::new(facts, config.clone(), capacity)?,
             rows_with_counts: Vec::new(),
             rows_in_flush: Vec::new(),
             layout_counts: Vec::new(),
             lookup_batch: None,
             native_threshold: COMPILE_THRESHOLD,
             slow_path: SlowPathScratch {
-                notes,
+                recorder,
                 results: Outputs::new(),
-                ready: PreparedFlow::default(),
+                prepared: PreparedFlow::default(),
                 misses: MissBatch::default(),
                 verdicts: Vec::new(),
                 missing: Vec::new(),
@@ -239,15 +245,15 @@ impl<R: BackingEngine> RewriteCache<R> {
     }
 
     /// Counts the result of an insertion, and applies the deferred counts of a replaced flow.
-    pub(super) fn count_insertion(&mut self, placed: &Result<FlowInsertion, NotRewritable>) {
+    pub(super) fn count_insertion(&mut self, insertion: &Result<FlowInsertion, NotRewritable>) {
         let stats = &mut self.builder.stats;
-        match placed {
-            Ok(placed) => {
+        match insertion {
+            Ok(insertion) => {
                 stats.inserted += 1;
-                if let Some((_, gone)) = &placed.replaced {
+                if let Some((_, removed)) = &insertion.replaced {
                     stats.replaced += 1;
-                    let (packets, bytes, last) = gone.deferred_counts;
-                    self.add_removed_counts(gone, packets, bytes, last);
+                    let (packets, bytes, last) = removed.deferred_counts;
+                    self.add_removed_counts(removed, packets, bytes, last);
                 }
             }
             Err(why) => *stats.refused.entry(*why).or_default() += 1,
@@ -269,9 +275,9 @@ impl<R: BackingEngine> RewriteCache<R> {
         out.clear();
         if matches!(verdict, Verdict::Forward { .. }) {
             let mut head = window::EMPTY;
-            let (len, taken) = row.write_header(&view.window, bytes.len(), &mut head);
+            let (len, replaced_bytes) = row.write_header(&view.window, bytes.len(), &mut head);
             out.extend_from_slice(&head[..len]);
-            out.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+            out.extend_from_slice(bytes.get(replaced_bytes..).unwrap_or_default());
         }
         let (_, place) = row::layout_and_place(row.words);
         let now = self.backing.observe_time(now);
@@ -320,18 +326,18 @@ impl<R: BackingEngine> RewriteCache<R> {
         self.rows_in_flush.append(&mut self.rows_with_counts);
     }
 
-    /// Flushes up to `most` rows of the started flush. Returns whether more remain.
-    pub(super) fn flush_counters_bounded(&mut self, most: usize) -> bool {
-        let left = self.rows_in_flush.len().saturating_sub(most);
-        for at in (left..self.rows_in_flush.len()).rev() {
-            if let Some(ahead) = at.checked_sub(PREFETCH_AHEAD) {
-                self.builder.flows.prefetch_row(self.rows_in_flush[ahead], PREFETCH_LINES);
+    /// Flushes up to `max_rows` rows of the started flush. Returns whether more remain.
+    pub(super) fn flush_counters_bounded(&mut self, max_rows: usize) -> bool {
+        let remaining = self.rows_in_flush.len().saturating_sub(max_rows);
+        for at in (remaining..self.rows_in_flush.len()).rev() {
+            if let Some(later) = at.checked_sub(PREFETCH_AHEAD) {
+                self.builder.flows.prefetch_row(self.rows_in_flush[later], PREFETCH_LINES);
             }
             self.flush_row(self.rows_in_flush[at]);
         }
-        self.rows_in_flush.truncate(left);
+        self.rows_in_flush.truncate(remaining);
         self.flush_layout_tallies();
-        left > 0
+        remaining > 0
     }
 
     /// Returns whether rows of a started flush remain.
@@ -388,14 +394,14 @@ impl<R: BackingEngine> RewriteCache<R> {
     }
 
     fn remove_stale(&mut self, stale: BTreeSet<u32>) -> Vec<(u32, CachedFlow)> {
-        let gone = self.remove_places(stale);
-        self.builder.stats.stale += gone.len() as u64;
-        gone
+        let removed = self.remove_places(stale);
+        self.builder.stats.stale += removed.len() as u64;
+        removed
     }
 
     fn remove_places(&mut self, places: impl IntoIterator<Item = u32>) -> Vec<(u32, CachedFlow)> {
-        let RewriteBuilder { flows, facts: known, .. } = &mut self.builder;
-        places.into_iter().filter_map(|place| Some((place, flows.remove(known, place)?))).collect()
+        let RewriteBuilder { flows, facts, .. } = &mut self.builder;
+        places.into_iter().filter_map(|place| Some((place, flows.remove(facts, place)?))).collect()
     }
 
     /// Advances time to `now` (ns). Returns idle table entries, and removed rewrites: those that
@@ -404,19 +410,19 @@ impl<R: BackingEngine> RewriteCache<R> {
         self.flush_counters();
         let idle = self.backing.advance_time(now);
         let mut stale = BTreeSet::new();
-        for gone in idle.iter().filter(|gone| gone.deleted) {
+        for entry in idle.iter().filter(|entry| entry.deleted) {
             self.builder.flows.collect_dependents_of_entry(
                 &self.builder.facts,
-                gone.table,
-                &gone.entry,
+                entry.table,
+                &entry.entry,
                 None,
                 &mut stale,
             );
         }
-        let mut gone = self.remove_stale(stale);
+        let mut removed = self.remove_stale(stale);
         let unused = self.idle_places(now);
-        gone.extend(self.remove_places(unused));
-        (idle, gone)
+        removed.extend(self.remove_places(unused));
+        (idle, removed)
     }
 
     /// Returns the places of idle rewrites and counts them as expired. Each call searches a part of
@@ -432,10 +438,10 @@ impl<R: BackingEngine> RewriteCache<R> {
     pub fn evict_flows(&mut self, count: usize) -> Vec<(u32, CachedFlow)> {
         self.flush_counters();
         let oldest = self.builder.flows.find_oldest_places(count);
-        let gone = self.remove_places(oldest);
-        self.builder.stats.evicted += gone.len() as u64;
+        let evicted = self.remove_places(oldest);
+        self.builder.stats.evicted += evicted.len() as u64;
         self.reset_row_memory();
-        gone
+        evicted
     }
 
     /// Resets the row memory if no rows and no deferred counts remain.

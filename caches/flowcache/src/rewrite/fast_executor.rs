@@ -52,6 +52,8 @@ pub(super) struct SumWords {
 }
 
 impl SumWords {
+    /// Groups the terms of a sum into masked words of eight bytes, so that one operation adds up to
+    /// four terms.
     fn new(sum: &PacketSum) -> SumWords {
         let mut terms = sum.terms.clone();
         terms.sort_unstable();
@@ -59,18 +61,19 @@ impl SumWords {
         for (at, mask) in terms {
             let [high, low] = mask.to_be_bytes();
             // 16-bit words at even offsets of a 64-bit word are added with one operation.
-            let joins = words.last_mut().and_then(|(first, bits)| {
-                let place = usize::from(at - u16::from(*first));
-                let room = bits.get_mut(place..place + 2)?;
-                (place.is_multiple_of(2) && room[0] & high == 0 && room[1] & low == 0).then_some(room)
+            let free_bytes = words.last_mut().and_then(|(first, bits)| {
+                let byte_offset = usize::from(at - u16::from(*first));
+                let target = bits.get_mut(byte_offset..byte_offset + 2)?;
+                (byte_offset.is_multiple_of(2) && target[0] & high == 0 && target[1] & low == 0).then_some(target)
             });
-            match joins {
-                Some(room) => (room[0], room[1]) = (room[0] | high, room[1] | low),
+            match free_bytes {
+                Some(target) => (target[0], target[1]) = (target[0] | high, target[1] | low),
                 None => {
+                    // The word lies within the window, at an offset of the same parity.
                     let first = at.min(u16::from(LAST_WORD) - at % 2) as u8;
                     let mut bits = [0; 8];
-                    let place = usize::from(at - u16::from(first));
-                    (bits[place], bits[place + 1]) = (high, low);
+                    let byte_offset = usize::from(at - u16::from(first));
+                    (bits[byte_offset], bits[byte_offset + 1]) = (high, low);
                     words.push((first, bits));
                 }
             }
@@ -93,9 +96,11 @@ impl SumWords {
     #[inline]
     fn sum_of(&self, constant: u32, window: &PacketWindow, length: usize) -> u16 {
         // The byte order does not change a one's complement sum (RFC 1071, section 2 B).
-        let known = u64::from((constant as u16).to_be());
-        let mut sum =
-            self.words.iter().fold(known, |sum, (at, mask)| add_ones_complement(sum, load_word(window, *at) & mask));
+        let constant_word = u64::from((constant as u16).to_be());
+        let mut sum = self
+            .words
+            .iter()
+            .fold(constant_word, |sum, (at, mask)| add_ones_complement(sum, load_word(window, *at) & mask));
         if self.lengths != 0 {
             sum = add_ones_complement(sum, u64::from(fold_to_16(u64::from(self.lengths) * length as u64).to_be()));
         }
@@ -130,17 +135,17 @@ pub struct FastExecutor {
     kept: Vec<KeptWord>,
     /// If the length of the header is unchanged: mask of the kept bits of its words, including the
     /// bits after its end.
-    stays: Option<Vec<[u64; 2]>>,
+    kept_in_place: Option<Vec<[u64; 2]>>,
     /// Offsets of length fields.
     lengths: Vec<u8>,
     sums: Vec<(u8, SumWords, u16)>,
     len: usize,
-    taken: usize,
+    replaced_bytes: usize,
 }
 
 impl FastExecutor {
     /// Creates an executor of a header rewrite (`None`: drop) and of checks.
-    pub fn new(front: Option<&SharedHeaderRewrite>, checks: &[ChecksumCheck]) -> FastExecutor {
+    pub fn new(header: Option<&SharedHeaderRewrite>, checks: &[ChecksumCheck]) -> FastExecutor {
         let word = |check: &ChecksumCheck| check.word.map(|at| at as u8);
         let check = |check: &ChecksumCheck| FastCheck {
             sum: SumWords::new(&check.sum),
@@ -148,25 +153,27 @@ impl FastExecutor {
             word: word(check),
         };
         let checks = checks.iter().map(check).collect();
-        let Some(front) = front else { return FastExecutor { checks, ..FastExecutor::default() } };
+        let Some(header) = header else { return FastExecutor { checks, ..FastExecutor::default() } };
         let sum = |(at, sum, complement): &(u16, PacketSum, bool)| {
             (*at as u8, SumWords::new(sum), if *complement { 0xffff } else { 0 })
         };
-        let len = usize::from(front.len);
-        let stays = || {
-            let mut keep = front.keep;
+        let len = usize::from(header.len);
+        let kept_in_place = || {
+            let mut keep = header.keep;
+            // Bytes after the header stay as they are.
             keep[len..].fill(0xff);
+            // In place, 16 bytes are rewritten at once.
             let pairs = keep.as_chunks::<16>().0.iter().take(len.div_ceil(16));
             pairs.map(|bytes| [0, 1].map(|at| u64::from_ne_bytes(bytes.as_chunks::<8>().0[at]))).collect()
         };
         FastExecutor {
             checks,
-            kept: kept_words(front),
-            stays: (front.len_delta == 0).then(stays),
-            lengths: front.lengths.iter().map(|at| *at as u8).collect(),
-            sums: front.sums.iter().map(sum).collect(),
+            kept: kept_words(header),
+            kept_in_place: (header.len_delta == 0).then(kept_in_place),
+            lengths: header.lengths.iter().map(|at| *at as u8).collect(),
+            sums: header.sums.iter().map(sum).collect(),
             len,
-            taken: (len as isize - isize::from(front.len_delta)).max(0) as usize,
+            replaced_bytes: (len as isize - isize::from(header.len_delta)).max(0) as usize,
         }
     }
 
@@ -179,8 +186,8 @@ impl FastExecutor {
             keep: kept.keep,
         };
         let words = self.len.div_ceil(8);
-        let place = match &self.stays {
-            Some(stays) => rewrite::RewriteTarget::InPlace(stays.as_flattened()[..words].to_vec()),
+        let place = match &self.kept_in_place {
+            Some(masks) => rewrite::RewriteTarget::InPlace(masks.as_flattened()[..words].to_vec()),
             None => rewrite::RewriteTarget::Separate(self.kept.iter().map(moved).collect()),
         };
         let sums =
@@ -192,7 +199,7 @@ impl FastExecutor {
     /// Returns the length of the new header, and of the bytes that it replaces.
     #[inline]
     pub fn header_lengths(&self) -> (usize, usize) {
-        (self.len, self.taken)
+        (self.len, self.replaced_bytes)
     }
 
     /// Returns whether all checksums hold. `constant` returns the constant of each.
@@ -205,8 +212,9 @@ impl FastExecutor {
     }
 
     /// Writes the new header of a packet with this window and length to `head`. `set` are the bits
-    /// that do not come from the packet. Returns the header's length, and that of the bytes that it
-    /// replaces.
+    /// that do not come from the packet. `small` returns the row's 32-bit numbers by index; the
+    /// number beside it is the index of the first constant of a sum. Returns the header's length,
+    /// and that of the bytes that it replaces.
     #[inline]
     pub fn write_header(
         &self,
@@ -223,11 +231,12 @@ impl FastExecutor {
             *to = (u64::from_ne_bytes(*to) | kept).to_ne_bytes();
         }
         self.write_lengths_and_sums(small, (window, length), head);
-        (self.len, self.taken)
+        (self.len, self.replaced_bytes)
     }
 
     /// Rewrites the packet in place. Returns false if the header's length changes or the packet is
-    /// too short. `window` has the packet's original bytes.
+    /// too short. `window` has the packet's original bytes. `set` and `small` are those of
+    /// [`FastExecutor::write_header`].
     #[inline]
     pub fn rewrite_in_place(
         &self,
@@ -236,19 +245,20 @@ impl FastExecutor {
         window: &PacketWindow,
         bytes: &mut [u8],
     ) -> bool {
-        let Some(stays) = &self.stays else { return false };
+        let Some(masks) = &self.kept_in_place else { return false };
         let length = bytes.len();
-        let Some(blocks) = bytes.as_chunks_mut::<16>().0.get_mut(..stays.len()) else { return false };
-        let (pairs, rest) = set.as_chunks::<2>();
-        let write = |to: &mut [u8; 16], stays: &[u64; 2], set: &[u64; 2]| {
+        let Some(blocks) = bytes.as_chunks_mut::<16>().0.get_mut(..masks.len()) else { return false };
+        let (pairs, odd_word) = set.as_chunks::<2>();
+        let write = |to: &mut [u8; 16], kept: &[u64; 2], set: &[u64; 2]| {
             let words = to.as_chunks_mut::<8>().0;
             for at in 0..2 {
-                words[at] = (u64::from_ne_bytes(words[at]) & stays[at] | set[at]).to_ne_bytes();
+                words[at] = (u64::from_ne_bytes(words[at]) & kept[at] | set[at]).to_ne_bytes();
             }
         };
-        blocks.iter_mut().zip(stays).zip(pairs).for_each(|((to, stays), set)| write(to, stays, set));
-        if let ([last], Some(to), Some(stays)) = (rest, blocks.last_mut(), stays.last()) {
-            write(to, stays, &[*last, 0]);
+        blocks.iter_mut().zip(masks).zip(pairs).for_each(|((to, kept), set)| write(to, kept, set));
+        // A header of an odd number of words ends with half a block.
+        if let ([last], Some(to), Some(kept)) = (odd_word, blocks.last_mut(), masks.last()) {
+            write(to, kept, &[*last, 0]);
         }
         self.write_lengths_and_sums(small, (window, length), bytes);
         true
@@ -276,21 +286,21 @@ impl FastExecutor {
     }
 }
 
-/// Returns the kept bytes of each word of the new header.
-fn kept_words(front: &SharedHeaderRewrite) -> Vec<KeptWord> {
-    let mut all = Vec::new();
-    for (to, keep) in front.keep.chunks(8).enumerate().take(usize::from(front.len).div_ceil(8)) {
-        let from = 8 * to as isize - isize::from(front.len_delta);
+/// Returns the kept bytes of each word of the new header; no element for a word without them.
+fn kept_words(header: &SharedHeaderRewrite) -> Vec<KeptWord> {
+    let mut kept = Vec::new();
+    for (to, keep) in header.keep.chunks(8).enumerate().take(usize::from(header.len).div_ceil(8)) {
+        let from = 8 * to as isize - isize::from(header.len_delta);
         let first = from.clamp(0, isize::from(LAST_WORD));
         // Bytes outside of the window are 0.
-        let inside = |place: usize| (0..WINDOW as isize).contains(&(from + place as isize));
-        let bits: [u8; 8] = std::array::from_fn(|place| if inside(place) { keep[place] } else { 0 });
+        let is_in_window = |place: usize| (0..WINDOW as isize).contains(&(from + place as isize));
+        let bits: [u8; 8] = std::array::from_fn(|place| if is_in_window(place) { keep[place] } else { 0 });
         let keep = u64::from_ne_bytes(bits);
         if keep != 0 {
-            all.push(KeptWord { to: to as u8, from: first as u8, places: (first - from).rem_euclid(8) as u32, keep });
+            kept.push(KeptWord { to: to as u8, from: first as u8, places: (first - from).rem_euclid(8) as u32, keep });
         }
     }
-    all
+    kept
 }
 
 #[cfg(test)]

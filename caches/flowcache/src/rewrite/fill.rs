@@ -31,30 +31,30 @@ pub struct ReceivedPacket<'p> {
 }
 
 impl RewriteTemplate {
-    /// Fills `row` with the rewrite of a packet of the path and its result. `own`: the template was
-    /// built from this packet. `reason`: number of the drop reason.
+    /// Fills `row` with the rewrite of a packet of the path and its result. `is_own`: the template
+    /// was built from this packet. `reason`: number of the drop reason.
     ///
     /// # Errors
     /// The packet does not match the template.
     pub fn fill_row<R: BackingEngine>(
         &self,
         (layout, key): (&FlowLayout, &KeyExtractor),
-        (received, resulting, own): (ReceivedPacket<'_>, ResultingPacket<'_>, bool),
+        (received, resulting, is_own): (ReceivedPacket<'_>, ResultingPacket<'_>, bool),
         (path_record, backing): (&PathRecord, &R),
         reason: u32,
         row: &mut Vec<u64>,
     ) -> Result<(), NotRewritable> {
         row.clear();
         row.resize(layout.words, 0);
-        let given = |given: ActionDataWord| {
-            let application = path_record.application(given.application as usize)?;
-            backing.action_data_word(TableId(application.table as u32), application.found, given.word as usize)
+        let action_data = |word: ActionDataWord| {
+            let application = path_record.application(word.application as usize)?;
+            backing.action_data_word(TableId(application.table as u32), application.found, word.word as usize)
         };
         let mut constraints = PathConstraints::new(received.bytes);
-        constraints.resume_path(&self.key_mask.mask, &self.bounds, given).ok_or(NotRewritable::Aborted)?;
+        constraints.resume_path(&self.key_mask.mask, &self.bounds, action_data).ok_or(NotRewritable::Aborted)?;
         let filled = RowFiller { layout, constraints: &mut constraints, row }.fill_all(
             self,
-            (received, resulting, own),
+            (received, resulting, is_own),
             (path_record, backing),
             key,
             reason,
@@ -71,76 +71,84 @@ struct RowFiller<'f> {
 }
 
 impl RowFiller<'_> {
-    fn put_small(&mut self, at: usize, number: u32) {
-        row::put_small(&mut self.row[self.layout.smalls..], at, number);
+    fn put_small_number(&mut self, at: usize, number: u32) {
+        row::put_small_number(&mut self.row[self.layout.small_numbers..], at, number);
     }
 
+    /// Fills all parts of the row. Returns `None` if the packet does not match the template, or if
+    /// the rewrite would not reproduce the result.
     fn fill_all<R: BackingEngine>(
         mut self,
         template: &RewriteTemplate,
-        (received, resulting, own): (ReceivedPacket<'_>, ResultingPacket<'_>, bool),
+        (received, resulting, is_own): (ReceivedPacket<'_>, ResultingPacket<'_>, bool),
         (path_record, backing): (&PathRecord, &R),
-        form: &KeyExtractor,
+        extractor: &KeyExtractor,
         reason: u32,
     ) -> Option<()> {
+        // Number 0 is the output port or the drop reason.
         match (resulting.verdict, &template.header) {
             (Verdict::Forward { port }, Some(head)) => {
-                self.put_small(0, port.0);
-                self.fill_header(head, resulting.bytes, own)?;
+                self.put_small_number(0, port.0);
+                self.fill_header(head, resulting.bytes, is_own)?;
             }
-            (Verdict::Drop(_), None) => self.put_small(0, reason),
+            (Verdict::Drop(_), None) => self.put_small_number(0, reason),
             _ => return None,
         }
-        for (at, (words, _)) in template.checks.iter().enumerate() {
-            let constant = row::folded_constant(self.constraints.sum_constant(words));
-            self.put_small(self.layout.checked + at, constant);
+        for (at, (sum, _)) in template.checks.iter().enumerate() {
+            let constant = row::folded_constant(self.constraints.sum_constant(sum));
+            self.put_small_number(self.layout.check_constants + at, constant);
         }
         self.fill_record(path_record, backing)?;
         let (first, last) = self.constraints.lengths;
         row::set_lengths(self.row, (first.max(0) as u32, last.clamp(0, i64::from(u32::MAX)) as u32));
-        let mut words = [[0; BLOCK]; BLOCKS];
-        let lead = form.extract_key(
+        let mut key_words = [[0; BLOCK]; BLOCKS];
+        let first_word = extractor.extract_key(
             &window::window(&self.constraints.window),
             (received.bytes.len(), received.port),
-            &mut words,
+            &mut key_words,
         );
-        self.row[HEADER] = lead;
-        self.row[HEADER + 1..self.layout.set].copy_from_slice(&words.as_flattened()[..form.len() - 1]);
+        self.row[HEADER] = first_word;
+        self.row[HEADER + 1..self.layout.set_bits].copy_from_slice(&key_words.as_flattened()[..extractor.len() - 1]);
         self.reproduces_result(received.bytes, resulting).then_some(())
     }
 
-    fn fill_header(&mut self, head: &super::template::HeaderTemplate, resulting: &[u8], own: bool) -> Option<()> {
+    /// Fills the new header: its constant bits from the resulting packet, the differences of
+    /// lengths, and the constants of sums. `is_own`: the template was built from this packet, so
+    /// the constants of its sums are known. Otherwise they are solved from the resulting checksums.
+    fn fill_header(&mut self, head: &super::template::HeaderTemplate, resulting: &[u8], is_own: bool) -> Option<()> {
         let resulting = resulting.get(..usize::from(head.len))?;
         let mut set = form::window(resulting);
         set.iter_mut().zip(&head.keep).take(resulting.len()).for_each(|(byte, keep)| *byte &= !keep);
         // The rewrite overwrites lengths and sums.
         let written = head.lengths.iter().map(|(at, _)| *at).chain(head.sums.iter().map(|(at, ..)| *at));
         written.for_each(|at| set[usize::from(at)..usize::from(at) + 2].fill(0));
-        let room = &mut self.row[self.layout.set..self.layout.smalls];
-        room.iter_mut().zip(form::words(&set)).for_each(|(to, word)| *to = word);
+        let destination = &mut self.row[self.layout.set_bits..self.layout.small_numbers];
+        destination.iter_mut().zip(form::words(&set)).for_each(|(to, word)| *to = word);
         for (at, (_, length)) in head.lengths.iter().enumerate() {
+            // The differences of lengths follow number 0.
             let add = self.constraints.length_offset(*length) as i32;
-            self.put_small(1 + at, add as u32);
+            self.put_small_number(1 + at, add as u32);
         }
         let layout = self.layout;
-        let sums = &layout.header_rewrite.as_ref()?.sums;
-        for (number, ((at, words, complement), (_, terms, _))) in head.sums.iter().zip(sums).enumerate() {
+        let shared_sums = &layout.header_rewrite.as_ref()?.sums;
+        for (number, ((at, sum, complement), (_, terms, _))) in head.sums.iter().zip(shared_sums).enumerate() {
             let at = usize::from(*at);
             let value = u16::from_be_bytes([*resulting.get(at)?, *resulting.get(at + 1)?]);
-            let constant = match words.open && !own {
-                true => self.constraints.solve_constant(words, terms, if *complement { !value } else { value })?,
-                false => self.constraints.sum_constant(words),
+            let constant = match sum.varies && !is_own {
+                true => self.constraints.solve_constant(sum, terms, if *complement { !value } else { value })?,
+                false => self.constraints.sum_constant(sum),
             };
-            self.put_small(layout.sums + number, row::folded_constant(constant));
+            self.put_small_number(layout.sum_constants + number, row::folded_constant(constant));
         }
         Some(())
     }
 
-    /// Fills keys, entries and counters from the path record.
+    /// Fills keys, entries and counters from the path record. Returns `None` if its lookups are not
+    /// those of the layout.
     fn fill_record<R: BackingEngine>(&mut self, path_record: &PathRecord, backing: &R) -> Option<()> {
         let layout = self.layout;
-        let mut keys = layout.keys;
-        let same = path_record.application_count() == layout.lookups.len();
+        let mut keys = layout.lookup_keys;
+        let has_all_lookups = path_record.application_count() == layout.lookups.len();
         for (at, (table, key)) in path_record.lookups().enumerate().take(layout.lookups.len()) {
             if layout.lookups[at] != (table as u32, key.len() as u32) {
                 return None;
@@ -148,17 +156,21 @@ impl RowFiller<'_> {
             self.row[keys..keys + key.len()].copy_from_slice(key);
             keys += key.len();
             if let Some(number) = path_record.application(at)?.found {
-                self.put_small(layout.found + at, number.checked_add(1)?);
+                self.put_small_number(layout.entries + at, number.checked_add(1)?);
             }
         }
-        let (mut generation, mut index, mut add) = (layout.generations, layout.indices, layout.adds);
-        for (counted, bytes) in &layout.counter_updates {
-            if let Some(at) = counted.application() {
+        let (mut generation, mut index, mut add) =
+            (layout.generations, layout.counter_indices, layout.byte_differences);
+        for (counter_ref, bytes) in &layout.counter_updates {
+            if let Some(at) = counter_ref.application() {
                 let application = path_record.application(at)?;
-                self.put_small(generation, backing.generation(TableId(application.table as u32), application.found?));
+                self.put_small_number(
+                    generation,
+                    backing.generation(TableId(application.table as u32), application.found?),
+                );
                 generation += 1;
             }
-            if let CounterRef::Counter(_, count) = counted {
+            if let CounterRef::Counter(_, count) = counter_ref {
                 self.row[index] = path_record.counter_index(*count)?;
                 index += 1;
             }
@@ -167,7 +179,7 @@ impl RowFiller<'_> {
                 add += 1;
             }
         }
-        same.then_some(())
+        has_all_lookups.then_some(())
     }
 
     /// Returns whether the rewrite reproduces the result.
@@ -181,10 +193,10 @@ impl RowFiller<'_> {
             return true;
         }
         let mut head = window::EMPTY;
-        let (len, taken) = row.write_header(&window, received.len(), &mut head);
-        let behind = received.get(taken..).unwrap_or_default();
-        resulting.bytes.len() == len + behind.len()
+        let (len, replaced_bytes) = row.write_header(&window, received.len(), &mut head);
+        let payload = received.get(replaced_bytes..).unwrap_or_default();
+        resulting.bytes.len() == len + payload.len()
             && resulting.bytes[..len] == head[..len]
-            && &resulting.bytes[len..] == behind
+            && &resulting.bytes[len..] == payload
     }
 }

@@ -112,12 +112,12 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// Creates an empty table with `room` places.
-    pub fn new(pipeline: &Pipeline, wildcard_trackers: &[WildcardTracker], room: usize) -> FlowTable {
+    /// Creates an empty table with a capacity in flows.
+    pub fn new(pipeline: &Pipeline, wildcard_trackers: &[WildcardTracker], capacity: usize) -> FlowTable {
         FlowTable {
             rows: FlowRowMemory::default(),
-            places: vec![NONE; room],
-            free: (0..room as u32).rev().collect(),
+            places: vec![NONE; capacity],
+            free: (0..capacity as u32).rev().collect(),
             by_key: ListHeads::default(),
             secrets: HashSecrets::new(),
             key_masks: Vec::new(),
@@ -267,8 +267,9 @@ impl FlowTable {
         (window, length): (&PacketWindow, usize),
     ) -> bool {
         let row = self.row(row);
-        let same = row.key().split_first().is_some_and(|(first, rest)| *first == lead && has_prefix(rest, words));
-        row.layout.key_mask == key_mask && same && row.can_apply(window, length)
+        let has_key =
+            row.key().split_first().is_some_and(|(first, others)| *first == lead && has_prefix(others, words));
+        row.layout.key_mask == key_mask && has_key && row.can_apply(window, length)
     }
 
     /// Returns the [`FlowTable::hash_key`] of a stored key.
@@ -276,18 +277,18 @@ impl FlowTable {
         key.split_first().map_or(0, |(lead, words)| self.hash_key(key_mask, *lead, words))
     }
 
-    /// Returns the number of a key mask for rewrites, which is added if necessary. `leaves`: the
-    /// packets are forwarded.
+    /// Returns the number of a key mask for rewrites, which is added if necessary. `is_forwarded`:
+    /// the packets are forwarded.
     ///
     /// # Errors
     /// The maximum number of masks is reached.
-    pub fn key_mask_number(&mut self, key_mask: &KeyMask, leaves: bool) -> Result<u32, NotRewritable> {
+    pub fn key_mask_number(&mut self, key_mask: &KeyMask, is_forwarded: bool) -> Result<u32, NotRewritable> {
         let mut number = self.key_masks.iter().position(|used| used.key_mask == *key_mask);
         if number.is_none() && self.key_masks.len() >= KEY_MASK_SOFT_LIMIT {
             // A more specific mask is correct as well, because it only makes more bits of the key
             // constant.
             number = self.key_masks.iter().position(|used| used.key_mask.is_refinement_of(key_mask));
-            if number.is_none() && (self.key_masks.len() >= MAX_KEY_MASKS || !leaves) {
+            if number.is_none() && (self.key_masks.len() >= MAX_KEY_MASKS || !is_forwarded) {
                 return Err(NotRewritable::Shapes);
             }
         }
@@ -356,80 +357,84 @@ impl FlowTable {
     /// row's words with unused ones.
     pub(super) fn prepare_insertion(
         &self,
-        known: &ProgramFacts,
+        facts: &ProgramFacts,
         (layout, row): (u32, &mut Vec<u64>),
-        ready: &mut PreparedFlow,
+        prepared: &mut PreparedFlow,
     ) {
-        std::mem::swap(row, &mut ready.words);
+        std::mem::swap(row, &mut prepared.words);
         let layout = &self.layouts[layout as usize].layout;
-        ready.hash = self.hash_stored_key(layout.key_mask, &ready.words[HEADER..layout.set]);
-        self.by_key.prefetch(ready.hash);
-        let asked = FlowRow { layout, words: &ready.words };
-        self.invalidation.collect_lists(&known.wildcard_trackers, asked.lookups(), &mut ready.lists);
-        self.invalidation.prefetch_heads(&ready.lists);
+        prepared.hash = self.hash_stored_key(layout.key_mask, &prepared.words[HEADER..layout.set_bits]);
+        self.by_key.prefetch(prepared.hash);
+        let flow_row = FlowRow { layout, words: &prepared.words };
+        self.invalidation.collect_lists(&facts.wildcard_trackers, flow_row.lookups(), &mut prepared.lists);
+        self.invalidation.prefetch_heads(&prepared.lists);
     }
 
     /// Prefetches the index nodes and row memory of a prepared flow, after `before` others.
-    pub(super) fn prefetch_insertion(&self, ready: &PreparedFlow, before: usize) {
-        self.invalidation.prefetch_first_nodes(&ready.lists);
-        self.invalidation.prefetch_free_nodes(&ready.lists, before);
-        self.rows.prefetch_allocation(ready.words.len(), before);
+    pub(super) fn prefetch_insertion(&self, prepared: &PreparedFlow, before: usize) {
+        self.invalidation.prefetch_first_nodes(&prepared.lists);
+        self.invalidation.prefetch_free_nodes(&prepared.lists, before);
+        self.rows.prefetch_allocation(prepared.words.len(), before);
     }
 
     /// Returns whether an equal rewrite is cached already.
-    pub(super) fn is_cached(&self, layout: u32, ready: &PreparedFlow) -> bool {
-        let old = self.by_key.get(ready.hash);
+    pub(super) fn is_cached(&self, layout: u32, prepared: &PreparedFlow) -> bool {
+        let old = self.by_key.get(prepared.hash);
         old != NONE && {
             let words = self.rows.row_words(old);
-            row::layout_and_place(words).0 == layout && row::is_same_rewrite(&words[..ready.words.len()], &ready.words)
+            row::layout_and_place(words).0 == layout
+                && row::is_same_rewrite(&words[..prepared.words.len()], &prepared.words)
         }
     }
 
-    /// Inserts a row for a packet with these first bytes, received at `now`.
+    /// Inserts a prepared row for a packet with these first bytes, received at `now` (ns). A row of
+    /// the same key hash is removed, because a hash leads to one row.
     ///
     /// # Errors
     /// No place is free.
     pub(super) fn insert_flow(
         &mut self,
-        known: &ProgramFacts,
+        facts: &ProgramFacts,
         layout: u32,
-        ready: &PreparedFlow,
+        prepared: &PreparedFlow,
         (window, now): (&[u8; WINDOW], u64),
     ) -> Result<FlowInsertion, NotRewritable> {
         let Some(place) = self.free.pop() else { return Err(NotRewritable::NoRoom) };
         let shared = &mut self.layouts[layout as usize];
         shared.rows += 1;
-        let used = &mut self.key_masks[shared.layout.key_mask as usize];
-        let shape_changed = match used.gate {
+        let active_mask = &mut self.key_masks[shared.layout.key_mask as usize];
+        let shape_changed = match active_mask.gate {
+            // The initial gate, which matches no packet.
             ([0, ..], [0xff, ..]) => {
-                used.start_gate(window);
+                active_mask.start_gate(window);
                 true
             }
-            _ => used.widen_gate(window),
+            _ => active_mask.widen_gate(window),
         };
-        self.gates[shared.layout.key_mask as usize] = used.gate_words();
-        let row = self.rows.allocate_row(ready.words.len());
+        self.gates[shared.layout.key_mask as usize] = active_mask.gate_words();
+        let row = self.rows.allocate_row(prepared.words.len());
         self.len += 1;
-        let old = self.by_key.set(ready.hash, row);
+        let old = self.by_key.set(prepared.hash, row);
         let replaced = (old != NONE).then(|| {
-            let gone = (row::layout_and_place(self.rows.row_words(old)).1, Box::new(self.to_cached_flow(old)));
-            self.remove_one_row(known, old, false);
-            gone
+            let removed = (row::layout_and_place(self.rows.row_words(old)).1, Box::new(self.to_cached_flow(old)));
+            // `false`: the key refers to the new row already.
+            self.remove_one_row(facts, old, false);
+            removed
         });
-        let nodes = self.invalidation.link_item((0, place), &ready.lists);
-        let to = &mut self.rows.at_mut(row)[..ready.words.len()];
-        to.copy_from_slice(&ready.words);
-        row::set_layout_and_place(to, (layout, place), nodes);
-        to[row::LAST] = now;
+        let nodes = self.invalidation.link_item((0, place), &prepared.lists);
+        let words = &mut self.rows.at_mut(row)[..prepared.words.len()];
+        words.copy_from_slice(&prepared.words);
+        row::set_layout_and_place(words, (layout, place), nodes);
+        words[row::LAST] = now;
         self.places[place as usize] = row;
         Ok(FlowInsertion { place, shape_changed, replaced })
     }
 
     /// Removes a flow. Its place stays reserved until [`FlowTable::release`].
-    pub fn remove(&mut self, known: &ProgramFacts, place: u32) -> Option<CachedFlow> {
-        let number = self.row_at_place(place)?;
-        let flow = self.to_cached_flow(number);
-        self.remove_one_row(known, number, true);
+    pub fn remove(&mut self, facts: &ProgramFacts, place: u32) -> Option<CachedFlow> {
+        let row = self.row_at_place(place)?;
+        let flow = self.to_cached_flow(row);
+        self.remove_one_row(facts, row, true);
         Some(flow)
     }
 
@@ -476,54 +481,57 @@ impl FlowTable {
             }
             let place = self.clock_hand as u32;
             self.clock_hand = (self.clock_hand + 1) % self.places.len().max(1);
-            if let Some(ahead) = self.row_at_place((self.clock_hand + PREFETCH_AHEAD) as u32) {
-                self.rows.prefetch_lines(ahead, 1);
+            if let Some(later_row) = self.row_at_place((self.clock_hand + PREFETCH_AHEAD) as u32) {
+                self.rows.prefetch_lines(later_row, 1);
             }
             let Some(row) = self.row_at_place(place) else { continue };
             // The second round skips places that were found in the first.
-            let again = step >= self.places.len() && found.contains(&place);
-            if !row::clear_referenced(self.rows.at_mut(row)) && !again {
+            let was_found = step >= self.places.len() && found.contains(&place);
+            if !row::clear_referenced(self.rows.at_mut(row)) && !was_found {
                 found.push(place);
             }
         }
         found
     }
 
-    /// Returns those of the next `count` places without a packet since `then`. Does not remove the
-    /// flows.
-    pub fn find_idle_places(&mut self, then: u64, count: usize) -> Vec<u32> {
+    /// Returns those of the next `count` places without a packet since `idle_since` (ns). Does not
+    /// remove the flows.
+    pub fn find_idle_places(&mut self, idle_since: u64, count: usize) -> Vec<u32> {
         let mut found = Vec::new();
         for _ in 0..count.min(self.places.len()) {
             let place = self.idle_hand as u32;
             self.idle_hand = (self.idle_hand + 1) % self.places.len();
-            if let Some(ahead) = self.row_at_place((self.idle_hand + PREFETCH_AHEAD) as u32) {
-                self.rows.prefetch_lines(ahead, 1);
+            if let Some(later_row) = self.row_at_place((self.idle_hand + PREFETCH_AHEAD) as u32) {
+                self.rows.prefetch_lines(later_row, 1);
             }
-            if self.row_at_place(place).is_some_and(|row| self.rows.row_words(row)[row::LAST] < then) {
+            if self.row_at_place(place).is_some_and(|row| self.rows.row_words(row)[row::LAST] < idle_since) {
                 found.push(place);
             }
         }
         found
     }
 
-    /// Adds the flows that a change makes stale. `number`: the changed or deleted entry.
+    /// Adds the flows that a change makes stale. `number`: the changed or deleted entry. Inserting
+    /// an entry makes a flow stale if its packets would find this entry; changing one, if they
+    /// found it.
     pub fn collect_stale<R: BackingEngine>(
         &self,
-        known: &ProgramFacts,
+        facts: &ProgramFacts,
         backing: &R,
         (change, number): (&StateChange, Option<u32>),
         stale: &mut BTreeSet<u32>,
     ) {
         match change {
             StateChange::Inserted(table, entry, _) => {
-                let tracker = &known.wildcard_trackers[table.index()];
-                self.collect_dependents(known, *table, (entry, None), stale, |asked| {
-                    let found = asked.found_entry.and_then(|number| backing.entry_of(*table, number));
-                    found.is_none_or(|found| tracker.has_precedence(entry, &found)) && may_match(tracker, asked, entry)
+                let tracker = &facts.wildcard_trackers[table.index()];
+                self.collect_dependents(facts, *table, (entry, None), stale, |dependency| {
+                    let found = dependency.found_entry.and_then(|number| backing.entry_of(*table, number));
+                    found.is_none_or(|found| tracker.has_precedence(entry, &found))
+                        && may_match(tracker, dependency, entry)
                 });
             }
             StateChange::Modified(table, entry, ..) | StateChange::Deleted(table, entry) => {
-                self.collect_dependents_of_entry(known, *table, entry, number, stale);
+                self.collect_dependents_of_entry(facts, *table, entry, number, stale);
             }
             StateChange::DefaultAction(table) => {
                 stale.extend(self.invalidation.items_that_missed(table.0).map(|(_, place)| place))
@@ -538,22 +546,24 @@ impl FlowTable {
     /// Adds the flows that depend on an entry.
     pub fn collect_dependents_of_entry(
         &self,
-        known: &ProgramFacts,
+        facts: &ProgramFacts,
         table: TableId,
         entry: &StoredEntry,
         number: Option<u32>,
         stale: &mut BTreeSet<u32>,
     ) {
-        let tracker = &known.wildcard_trackers[table.index()];
-        self.collect_dependents(known, table, (entry, number), stale, |asked| match number {
-            Some(number) => asked.found_entry == Some(number),
-            None => asked.found_entry.is_some() && may_match(tracker, asked, entry),
+        let tracker = &facts.wildcard_trackers[table.index()];
+        self.collect_dependents(facts, table, (entry, number), stale, |dependency| match number {
+            Some(number) => dependency.found_entry == Some(number),
+            None => dependency.found_entry.is_some() && may_match(tracker, dependency, entry),
         });
     }
 
+    /// Adds the flows with a lookup under the entry's exact keys, or that found entry `number`, for
+    /// which `concerns` is true.
     fn collect_dependents(
         &self,
-        known: &ProgramFacts,
+        facts: &ProgramFacts,
         table: TableId,
         (entry, number): (&StoredEntry, Option<u32>),
         stale: &mut BTreeSet<u32>,
@@ -561,11 +571,11 @@ impl FlowTable {
     ) {
         let places = self
             .invalidation
-            .items_under_entry(&known.wildcard_trackers[table.index()], table.0, entry, number)
+            .items_under_entry(&facts.wildcard_trackers[table.index()], table.0, entry, number)
             .map(|(_, place)| place);
         stale.extend(places.filter(|place| {
             let row = self.row_at_place(*place).map(|row| self.row(row));
-            row.is_some_and(|row| row.lookups_in_table(table.0).any(|asked| concerns(&asked)))
+            row.is_some_and(|row| row.lookups_in_table(table.0).any(|dependency| concerns(&dependency)))
         }));
     }
 }

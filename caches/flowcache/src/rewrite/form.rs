@@ -45,10 +45,10 @@ impl KeyMask {
     /// Returns whether packets with equal keys under this mask have equal keys under `other` as
     /// well.
     pub fn is_refinement_of(&self, other: &KeyMask) -> bool {
-        let whole = |at: usize| self.mask[at] == 0xff && self.mask[at + 1] == 0xff;
-        let near = |at: &u16| self.end_relative_fields.contains(at) || self.length && whole(*at as usize);
+        let has_whole_word = |at: usize| self.mask[at] == 0xff && self.mask[at + 1] == 0xff;
+        let has_field = |at: &u16| self.end_relative_fields.contains(at) || self.length && has_whole_word(*at as usize);
         self.mask.iter().zip(&other.mask).all(|(own, other)| other & !own == 0)
-            && other.end_relative_fields.iter().all(near)
+            && other.end_relative_fields.iter().all(has_field)
             && (self.length || !other.length)
     }
 
@@ -150,7 +150,8 @@ pub struct NewHeader {
     /// Length of the new header: the bytes of the sent packet that `keep_mask` and `set_bytes`
     /// produce.
     pub len: u16,
-    /// Mask of the bits kept from the packet: byte `i` is the received packet's byte `i - len_delta`.
+    /// Mask of the bits kept from the packet: byte `i` is the received packet's byte
+    /// `i - len_delta`.
     pub keep_mask: [u8; WINDOW],
     /// All other bits.
     pub set_bytes: [u8; WINDOW],

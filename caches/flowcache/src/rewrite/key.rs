@@ -45,13 +45,15 @@ impl EndRelativeField {
 }
 
 impl KeyExtractor {
+    /// Creates the extractor of a key mask. Its words are the window's from the first to the last
+    /// one with a bit of the key.
     pub fn new(key_mask: &KeyMask) -> KeyExtractor {
         let mut mask = key_mask.mask;
         key_mask.end_relative_fields.iter().for_each(|at| mask[usize::from(*at)..usize::from(*at) + 2].fill(0xff));
-        let asked = |word: &u64| *word != 0;
-        let first = form::words(&mask).position(|word| asked(&word)).unwrap_or(0);
+        let is_used = |word: &u64| *word != 0;
+        let first = form::words(&mask).position(|word| is_used(&word)).unwrap_or(0);
         let count =
-            form::words(&mask).skip(first).collect::<Vec<_>>().iter().rposition(asked).map_or(0, |last| last + 1);
+            form::words(&mask).skip(first).collect::<Vec<_>>().iter().rposition(is_used).map_or(0, |last| last + 1);
         let near = key_mask.end_relative_fields.iter().map(|at| EndRelativeField::new(*at, first)).collect();
         key_mask.end_relative_fields.iter().for_each(|at| mask[usize::from(*at)..usize::from(*at) + 2].fill(0));
         let mut words = form::words(&mask).skip(first);
@@ -77,7 +79,8 @@ impl KeyExtractor {
     }
 
     /// Extracts the key of a packet, given its first bytes, length and port. Returns the first word
-    /// and stores the others in `words`. Later elements of `words` are unspecified.
+    /// and stores the others in `words`. Later elements of `words` are unspecified. The first word
+    /// has the port in its lower half and the length, or 0, in its upper half.
     #[inline]
     pub fn extract_key(
         &self,
@@ -92,6 +95,8 @@ impl KeyExtractor {
         }
         let words = words.as_flattened_mut();
         for EndRelativeField { at, slot, places, bits, over } in &self.near {
+            // The difference can extend over two words: `bits` are in the first one, and `over` in
+            // the next.
             let distance = window::rotate_bytes(
                 window::leading_word(window::word(window, *at).wrapping_sub(length as u16)),
                 *places,
@@ -101,8 +106,8 @@ impl KeyExtractor {
                 words[usize::from(*slot) + 1] |= distance & over;
             }
         }
-        let all = if self.length { length as u64 } else { 0 };
-        u64::from(port) | all << 32
+        let key_length = if self.length { length as u64 } else { 0 };
+        u64::from(port) | key_length << 32
     }
 
     /// Decodes a stored key.
@@ -139,27 +144,27 @@ impl HashSecrets {
         let product = |one: u64, other: u64, [secret, another]: &[u64; 2]| {
             u128::from(one.wrapping_add(*secret)) * u128::from(other.wrapping_add(*another))
         };
-        let ([first, second, secrets @ ..], (pairs, rest)) = (&self.0, words.as_chunks::<2>());
-        let last = rest.first().copied().unwrap_or_default();
-        let begin = product(lead, u64::from(key_mask), first).wrapping_add(product(last, 0, second));
+        let ([first, second, secrets @ ..], (pairs, odd_word)) = (&self.0, words.as_chunks::<2>());
+        let last_word = odd_word.first().copied().unwrap_or_default();
+        let start = product(lead, u64::from(key_mask), first).wrapping_add(product(last_word, 0, second));
         let pairs = pairs.iter().zip(secrets).map(|([one, other], secrets)| product(*one, *other, secrets));
-        let sum = pairs.fold(begin, u128::wrapping_add);
+        let sum = pairs.fold(start, u128::wrapping_add);
         let folded = sum as u64 ^ (sum >> 64) as u64;
         let mixed = u128::from(folded) * u128::from(first[0] | 1);
         mixed as u64 ^ (mixed >> 64) as u64
     }
 }
 
-/// Returns whether `others` starts with `words`.
+/// Returns whether `others` starts with `words`. Collects all differences first, so that one branch
+/// decides.
 #[inline]
 pub fn has_prefix(words: &[u64], others: &[u64]) -> bool {
-    let (pairs, rest) = words.as_chunks::<2>();
-    let behind = others.get(2 * pairs.len()..).unwrap_or_default();
-    let differ =
-        |all: [u64; 2], (one, other): (&[u64; 2], &[u64; 2])| [all[0] | one[0] ^ other[0], all[1] | one[1] ^ other[1]];
-    let [even, odd] = pairs.iter().zip(others.as_chunks::<2>().0).fold([0; 2], differ);
-    let last = rest.iter().zip(behind).fold(0, |all, (one, other)| all | one ^ other);
-    even | odd | last == 0
+    let (pairs, odd_word) = words.as_chunks::<2>();
+    let remaining = others.get(2 * pairs.len()..).unwrap_or_default();
+    let differences = |all: [u64; 2], (a, b): (&[u64; 2], &[u64; 2])| [all[0] | a[0] ^ b[0], all[1] | a[1] ^ b[1]];
+    let [even, odd] = pairs.iter().zip(others.as_chunks::<2>().0).fold([0; 2], differences);
+    let last_difference = odd_word.iter().zip(remaining).fold(0, |all, (a, b)| all | a ^ b);
+    even | odd | last_difference == 0
 }
 
 #[cfg(test)]

@@ -39,18 +39,18 @@ pub struct FlowLayout {
     /// Table and number of key words of each lookup.
     pub lookups: Vec<(u32, u32)>,
     /// Offset of the first word after the key, and after the set bits.
-    pub set: usize,
-    pub smalls: usize,
+    pub set_bits: usize,
+    pub small_numbers: usize,
     /// Index of the first 32-bit number of each group: constants of sums, constants of checks,
     /// entries, generations.
-    pub sums: usize,
-    pub checked: usize,
-    pub found: usize,
+    pub sum_constants: usize,
+    pub check_constants: usize,
+    pub entries: usize,
     pub generations: usize,
     /// Offset of the first 64-bit number of each group: counter indices, byte differences, keys.
-    pub indices: usize,
-    pub adds: usize,
-    pub keys: usize,
+    pub counter_indices: usize,
+    pub byte_differences: usize,
+    pub lookup_keys: usize,
     /// Number of words of a row.
     pub words: usize,
     /// Executor for packets that hit.
@@ -59,7 +59,8 @@ pub struct FlowLayout {
 
 impl FlowLayout {
     /// Creates the layout of a template's rewrites under a key mask, from the record of one packet.
-    /// Omits hits of tables for which `counts` is false, because their count is not observable.
+    /// Omits hits of tables for which `counts_hits` is false, because their count is not
+    /// observable.
     ///
     /// # Errors
     /// The row or its checks exceed the limits.
@@ -67,15 +68,15 @@ impl FlowLayout {
         template: &RewriteTemplate,
         (key_mask, key): (u32, &KeyExtractor),
         path_record: &PathRecord,
-        counts: impl Fn(usize) -> bool,
+        counts_hits: impl Fn(usize) -> bool,
     ) -> Result<FlowLayout, NotRewritable> {
-        let front = template.header.as_ref().map(|head| {
-            let sums = head.sums.iter().map(|(at, words, complement)| (*at, template.free_terms(words), *complement));
-            let lengths = head.lengths.iter().map(|(at, _)| *at).collect();
+        let header_rewrite = template.header.as_ref().map(|header| {
+            let sums = header.sums.iter().map(|(at, words, complement)| (*at, template.free_terms(words), *complement));
+            let lengths = header.lengths.iter().map(|(at, _)| *at).collect();
             Box::new(SharedHeaderRewrite {
-                len_delta: head.len_delta,
-                len: head.len,
-                keep: head.keep,
+                len_delta: header.len_delta,
+                len: header.len,
+                keep: header.keep,
                 lengths,
                 sums: sums.collect(),
             })
@@ -85,58 +86,67 @@ impl FlowLayout {
             ..check.clone()
         };
         let checks: Vec<form::ChecksumCheck> = template.checks.iter().map(check).collect();
-        let written = front.iter().flat_map(|front| &front.sums).map(|(_, sum, _)| sum);
-        let many = checks.iter().map(|check| &check.sum).chain(written).any(|sum| sum.terms.len() > form::MAX_TERMS);
-        if many || checks.len() > form::MAX_SUMS {
+        let written_sums = header_rewrite.iter().flat_map(|header_rewrite| &header_rewrite.sums).map(|(_, sum, _)| sum);
+        let has_too_many_terms =
+            checks.iter().map(|check| &check.sum).chain(written_sums).any(|sum| sum.terms.len() > form::MAX_TERMS);
+        if has_too_many_terms || checks.len() > form::MAX_SUMS {
             return Err(NotRewritable::TooMuch);
         }
-        let counted = |(counted, _): &&(CounterRef, CountedBytes)| match counted {
-            CounterRef::Hit(at) => path_record.application(*at).is_some_and(|it| counts(it.table)),
+        let is_observable = |(counter_ref, _): &&(CounterRef, CountedBytes)| match counter_ref {
+            CounterRef::Hit(at) => {
+                path_record.application(*at).is_some_and(|application| counts_hits(application.table))
+            }
             _ => true,
         };
-        let is_tally = |(counted, bytes): &(CounterRef, CountedBytes)| {
-            matches!(counted, CounterRef::Applied(..)) && !bytes.is_per_flow()
+        let is_tally = |(counter_ref, bytes): &(CounterRef, CountedBytes)| {
+            matches!(counter_ref, CounterRef::Applied(..)) && !bytes.is_per_flow()
         };
-        let (tallies, credits): (Vec<_>, Vec<_>) =
-            template.counter_updates.iter().filter(counted).copied().partition(is_tally);
-        let asked: Vec<(u32, u32)> =
+        let (tallies, counter_updates): (Vec<_>, Vec<_>) =
+            template.counter_updates.iter().filter(is_observable).copied().partition(is_tally);
+        let lookups: Vec<(u32, u32)> =
             path_record.lookups().map(|(table, key)| (table as u32, key.len() as u32)).collect();
-        let of_entries = credits.iter().filter(|(counted, _)| counted.application().is_some()).count();
-        let counters = credits.iter().filter(|(counted, _)| matches!(counted, CounterRef::Counter(..))).count();
-        let own_bytes = credits.iter().filter(|(_, bytes)| bytes.is_per_flow()).count();
-        let key_words: usize = asked.iter().map(|(_, words)| *words as usize).sum();
-        let set = HEADER + key.len();
-        let smalls = set + front.as_ref().map_or(0, |front| front.len.div_ceil(8) as usize);
-        let sums = 1 + front.as_ref().map_or(0, |front| front.lengths.len());
-        let checked = sums + front.as_ref().map_or(0, |front| front.sums.len());
-        let found = checked + checks.len();
-        let generations = found + asked.len();
-        let indices = smalls + (generations + of_entries).div_ceil(2);
-        let (adds, keys) = (indices + counters, indices + counters + own_bytes);
-        let words = keys + key_words;
+        let entry_updates =
+            counter_updates.iter().filter(|(counter_ref, _)| counter_ref.application().is_some()).count();
+        let counters =
+            counter_updates.iter().filter(|(counter_ref, _)| matches!(counter_ref, CounterRef::Counter(..))).count();
+        let per_flow_bytes = counter_updates.iter().filter(|(_, bytes)| bytes.is_per_flow()).count();
+        let key_words: usize = lookups.iter().map(|(_, words)| *words as usize).sum();
+        let set_bits = HEADER + key.len();
+        let small_numbers =
+            set_bits + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.len.div_ceil(8) as usize);
+        // Indices of 32-bit numbers. Number 0 is the output port or the drop reason.
+        let sum_constants = 1 + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.lengths.len());
+        let check_constants =
+            sum_constants + header_rewrite.as_ref().map_or(0, |header_rewrite| header_rewrite.sums.len());
+        let entries = check_constants + checks.len();
+        let generations = entries + lookups.len();
+        // Offsets of 64-bit numbers.
+        let counter_indices = small_numbers + (generations + entry_updates).div_ceil(2);
+        let (byte_differences, lookup_keys) = (counter_indices + counters, counter_indices + counters + per_flow_bytes);
+        let words = lookup_keys + key_words;
         if words > MAX_WORDS {
             return Err(NotRewritable::TooMuch);
         }
-        let hot = FastExecutor::new(front.as_deref(), &checks);
+        let executor = FastExecutor::new(header_rewrite.as_deref(), &checks);
         #[rustfmt::skip]
-        let layout = FlowLayout { executor: hot, key_mask, header_rewrite: front, checks, counter_updates: credits, tallies, lookups: asked, set, smalls, sums, checked, found, generations, indices, adds, keys, words };
+        let layout = FlowLayout { executor, key_mask, header_rewrite, checks, counter_updates, tallies, lookups, set_bits, small_numbers, sum_constants, check_constants, entries, generations, counter_indices, byte_differences, lookup_keys, words };
         Ok(layout)
     }
 
     /// Returns how many first bytes of a packet the header and the sums read: a multiple of 8.
     pub fn depth(&self) -> usize {
-        let front = self.header_rewrite.as_deref();
-        let written = front.iter().flat_map(|front| &front.sums).map(|(_, sum, _)| sum);
-        let summed = self.checks.iter().map(|check| &check.sum).chain(written).flat_map(|sum| &sum.terms);
-        let words = summed.map(|(at, _)| *at).chain(self.checks.iter().filter_map(|check| check.word));
-        let kept = front.map_or(0, |front| i64::from(front.len.next_multiple_of(8)) - i64::from(front.len_delta));
+        let header = self.header_rewrite.as_deref();
+        let written_sums = header.iter().flat_map(|header| &header.sums).map(|(_, sum, _)| sum);
+        let read_words = self.checks.iter().map(|check| &check.sum).chain(written_sums).flat_map(|sum| &sum.terms);
+        let words = read_words.map(|(at, _)| *at).chain(self.checks.iter().filter_map(|check| check.word));
+        let kept = header.map_or(0, |header| i64::from(header.len.next_multiple_of(8)) - i64::from(header.len_delta));
         let depth = words.map(|at| i64::from(at) + 2).chain([kept]).max().unwrap_or(0);
         (depth.max(0) as usize).next_multiple_of(8).min(WINDOW)
     }
 
     /// Returns the number of words that a hit reads, from the start of the row.
     pub fn hit_words(&self) -> usize {
-        self.smalls + self.found.div_ceil(2)
+        self.small_numbers + self.entries.div_ceil(2)
     }
 
     /// Returns the counters that are common to all rows.

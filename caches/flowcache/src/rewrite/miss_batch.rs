@@ -13,10 +13,10 @@ pub(super) struct MissBatch {
     pub out: BatchOutput,
     pub path_record: Vec<PathRecord>,
     /// Index of each packet in the received batch.
-    pub of: Vec<usize>,
+    pub received_indices: Vec<usize>,
     /// Indices of the packets to insert, in order.
     pub learned: Vec<usize>,
-    pub made: Vec<Result<BuiltRewrite, NotRewritable>>,
+    pub built: Vec<Result<BuiltRewrite, NotRewritable>>,
     pub rows: Vec<PreparedFlow>,
     /// Verdicts of packets that the engine made of received ones and that are in their buffers, in
     /// order: index of the received packet, origin, verdict. A packet that is dropped and
@@ -29,7 +29,7 @@ impl MissBatch {
     pub fn clear(&mut self) {
         self.batch.clear();
         self.out.clear();
-        self.of.clear();
+        self.received_indices.clear();
         self.learned.clear();
     }
 
@@ -40,22 +40,22 @@ impl MissBatch {
             for emission in self.out.verdicts() {
                 // Native code emits only packets in buffers of received ones.
                 let PacketRef::Input(number) = emission.packet else { continue };
-                match (self.of.get(usize::from(number)), emission.origin) {
+                match (self.received_indices.get(usize::from(number)), emission.origin) {
                     (Some(at), PacketOrigin::Received) => verdicts[*at] = Some(emission.verdict),
                     (Some(at), origin) => self.generated.push((*at, origin, emission.verdict)),
                     (None, _) => {}
                 }
             }
             // Native code sets a verdict for each packet, so this drop indicates a bug.
-            let fault = Verdict::Drop(EngineReason::EngineBug.into());
-            self.of.iter().for_each(|at| _ = verdicts[*at].get_or_insert(fault));
+            let bug = Verdict::Drop(EngineReason::EngineBug.into());
+            self.received_indices.iter().for_each(|at| _ = verdicts[*at].get_or_insert(bug));
         }
         let mut learned = self.learned.iter().peekable();
-        for (number, (ran, at)) in self.batch.packets_mut().iter_mut().zip(&self.of).enumerate() {
-            std::mem::swap(ran, &mut packets[*at]);
+        for (number, (processed, at)) in self.batch.packets_mut().iter_mut().zip(&self.received_indices).enumerate() {
+            std::mem::swap(processed, &mut packets[*at]);
             // The copy has no trace id.
             if learned.next_if_eq(&&number).is_some() {
-                packets[*at].trace_id = ran.trace_id;
+                packets[*at].trace_id = processed.trace_id;
             }
         }
     }

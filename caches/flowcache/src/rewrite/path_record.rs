@@ -63,26 +63,33 @@ impl PathRecord {
         &self.decisions
     }
 
-    /// Returns whether `other`, of the same packet, is a prefix of this record; with `whole`, equal
-    /// to it. `decisions`: compare decisions as well, because both use the same numbering.
-    pub fn is_extension_of(&self, other: &PathRecord, whole: bool, decisions: bool) -> bool {
-        let tables = self.lookups().zip(other.lookups()).all(|(one, other)| one == other);
-        let found = self
+    /// Returns whether `other`, of the same packet, is a prefix of this record; with `is_complete`,
+    /// equal to it. `compares_decisions`: compare decisions as well, because both use the same
+    /// numbering.
+    pub fn is_extension_of(&self, other: &PathRecord, is_complete: bool, compares_decisions: bool) -> bool {
+        let same_keys = self.lookups().zip(other.lookups()).all(|(one, other)| one == other);
+        let same_results = self
             .applications
             .iter()
             .zip(&other.applications)
             .all(|(one, other)| one.found.is_some() == other.found.is_some());
-        let counts = self.indices.starts_with(&other.indices);
-        let more = self.applications.len() >= other.applications.len();
-        let all = self.applications.len() == other.applications.len() && self.indices.len() == other.indices.len();
-        let decided =
-            self.decisions.starts_with(&other.decisions) && (!whole || self.decisions.len() == other.decisions.len());
-        tables && found && more && counts && (!whole || all) && (!decisions || decided)
+        let same_counts = self.indices.starts_with(&other.indices);
+        let has_all_applications = self.applications.len() >= other.applications.len();
+        let same_size =
+            self.applications.len() == other.applications.len() && self.indices.len() == other.indices.len();
+        let same_decisions = self.decisions.starts_with(&other.decisions)
+            && (!is_complete || self.decisions.len() == other.decisions.len());
+        same_keys
+            && same_results
+            && has_all_applications
+            && same_counts
+            && (!is_complete || same_size)
+            && (!compares_decisions || same_decisions)
     }
 
-    fn push_decision(&mut self, what: u32) {
+    fn push_decision(&mut self, decision: u32) {
         match self.decisions.len() < MAX_STEPS {
-            true => self.decisions.push(what),
+            true => self.decisions.push(decision),
             false => self.too_long = true,
         }
     }
@@ -125,13 +132,18 @@ impl PathRecord {
 
     /// Returns the last application of the table that found this entry.
     pub fn last_hit(&self, table: usize, number: u32) -> Option<usize> {
-        self.applications.iter().rposition(|it| it.table == table && it.found == Some(number))
+        self.applications
+            .iter()
+            .rposition(|application| application.table == table && application.found == Some(number))
     }
 
     /// Returns the table and key words of each application. All bits of the key decide.
     pub fn lookups(&self) -> impl Iterator<Item = (usize, &[u64])> + '_ {
         let ends = self.applications.iter().skip(1).map(|next| next.first).chain([self.keys.len()]);
-        self.applications.iter().zip(ends).map(|(it, end)| (it.table, &self.keys[it.first..end]))
+        self.applications
+            .iter()
+            .zip(ends)
+            .map(|(application, end)| (application.table, &self.keys[application.first..end]))
     }
 
     /// Records a table application.
@@ -148,7 +160,8 @@ impl PathRecord {
     }
 
     /// Records an instruction without a jump, before it executes. A selection by a value is a
-    /// decision as well.
+    /// decision as well, and so is the condition of a checksum call. A count is recorded by its
+    /// counter index.
     #[inline]
     pub fn record_instruction(&mut self, op: Op, code: &BlockCode, slots: &[u64]) {
         let is_set = |slot: WordIndex| u32::from(slots[slot as usize] != 0);
@@ -165,8 +178,8 @@ impl PathRecord {
                 if call.func != CounterCount {
                     return self.push_decision(is_set(reg.first_word));
                 }
-                let high = (1..reg.words).any(|word| slots[(reg.first_word + word) as usize] != 0);
-                self.indices.push(if high { u64::MAX } else { slots[reg.first_word as usize] });
+                let exceeds_64_bits = (1..reg.words).any(|word| slots[(reg.first_word + word) as usize] != 0);
+                self.indices.push(if exceeds_64_bits { u64::MAX } else { slots[reg.first_word as usize] });
             }
             _ => {}
         }
@@ -175,7 +188,7 @@ impl PathRecord {
 
 /// Runs all blocks of a packet and records it.
 pub struct PathRecorder {
-    pub known: std::sync::Arc<super::ProgramFacts>,
+    pub facts: std::sync::Arc<super::ProgramFacts>,
     pub path_record: PathRecord,
 }
 
@@ -184,25 +197,26 @@ impl BlockHook for PathRecorder {
         true
     }
 
-    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
-        let (code, mut pc) = (walker.code(), 0);
+    /// Runs a block as the interpreter does, and records it.
+    fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
+        let (code, mut pc) = (stepper.code(), 0);
         loop {
             let op = code.ops.get(pc as usize).copied();
             let step = match op {
                 Some(Op::Apply { index }) => {
                     let site = &code.applies[index as usize];
-                    let found = walker.lookup(site);
+                    let found = stepper.lookup(site);
                     self.path_record.record_application(
-                        &self.known.wildcard_trackers[site.table],
+                        &self.facts.wildcard_trackers[site.table],
                         site,
-                        walker.reg_words(),
+                        stepper.reg_words(),
                         found,
                     );
-                    walker.apply(site, found, pc)
+                    stepper.apply(site, found, pc)
                 }
                 op => {
-                    op.into_iter().for_each(|op| self.path_record.record_instruction(op, code, walker.reg_words()));
-                    walker.step(pc)
+                    op.into_iter().for_each(|op| self.path_record.record_instruction(op, code, stepper.reg_words()));
+                    stepper.step(pc)
                 }
             };
             match step {

@@ -33,9 +33,10 @@ impl PathTable {
         self.known.get_mut(decisions)
     }
 
-    pub fn insert_path(&mut self, decisions: &[u32], way: PathInfo) {
+    /// Stores the knowledge about a path, unless the table is full or the path is too long.
+    pub fn insert_path(&mut self, decisions: &[u32], info: PathInfo) {
         if self.known.len() < MAX_PATHS && decisions.len() <= MAX_DECISIONS {
-            self.known.insert(decisions.into(), way);
+            self.known.insert(decisions.into(), info);
         }
     }
 

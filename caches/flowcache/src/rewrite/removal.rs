@@ -19,12 +19,12 @@ impl FlowTable {
     }
 
     /// Removes the flows at these places and releases the places. Discards the flows.
-    pub fn discard_flows(&mut self, known: &ProgramFacts, places: &[u32]) {
+    pub fn discard_flows(&mut self, facts: &ProgramFacts, places: &[u32]) {
         let mut leaving = std::mem::take(&mut self.leaving);
         leaving.resize_with(places.len().max(leaving.len()), FlowRemoval::default);
         let mut count = 0;
         for row in places.iter().filter_map(|place| self.row_at_place(*place)) {
-            self.collect_lists(known, row, &mut leaving[count]);
+            self.collect_lists(facts, row, &mut leaving[count]);
             count += 1;
         }
         let leaving_now = &leaving[..count];
@@ -41,12 +41,12 @@ impl FlowTable {
 
     /// Collects the key hash and the index lists of a row, and prefetches the memory of their
     /// removal.
-    fn collect_lists(&self, known: &ProgramFacts, number: u32, leaving: &mut FlowRemoval) {
+    fn collect_lists(&self, facts: &ProgramFacts, number: u32, leaving: &mut FlowRemoval) {
         let row = self.row(number);
         leaving.row = number;
         leaving.hash = self.hash_stored_key(row.layout.key_mask, row.key());
         self.by_key.prefetch(leaving.hash);
-        self.invalidation.collect_lists(&known.wildcard_trackers, row.lookups(), &mut leaving.lists);
+        self.invalidation.collect_lists(&facts.wildcard_trackers, row.lookups(), &mut leaving.lists);
         self.invalidation.prefetch_heads(&leaving.lists);
         self.invalidation.prefetch_nodes(row::nodes(row.words), &leaving.lists);
     }
@@ -63,11 +63,11 @@ impl FlowTable {
         self.len -= 1;
     }
 
-    /// Removes one row. `found`: its key still refers to it.
-    pub fn remove_one_row(&mut self, known: &ProgramFacts, row: u32, found: bool) {
+    /// Removes one row. `is_referenced`: its key still refers to it.
+    pub fn remove_one_row(&mut self, facts: &ProgramFacts, row: u32, is_referenced: bool) {
         let mut leaving = self.leaving.pop().unwrap_or_default();
-        self.collect_lists(known, row, &mut leaving);
-        if found {
+        self.collect_lists(facts, row, &mut leaving);
+        if is_referenced {
             self.by_key.set(leaving.hash, NONE);
         }
         self.remove_row(row, &leaving.lists);

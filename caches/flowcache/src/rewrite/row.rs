@@ -65,8 +65,8 @@ pub fn add_counts(words: &mut [u64], packets: u64, bytes: u64, last: u64) -> boo
 }
 
 /// Returns whether two rows of one layout are the same rewrite.
-pub fn is_same_rewrite(one: &[u64], other: &[u64]) -> bool {
-    one[LENGTHS..] == other[LENGTHS..]
+pub fn is_same_rewrite(a: &[u64], b: &[u64]) -> bool {
+    a[LENGTHS..] == b[LENGTHS..]
 }
 
 /// Clears the reference bit as the clock hand passes. Returns its previous value.
@@ -76,34 +76,34 @@ pub fn clear_referenced(words: &mut [u64]) -> bool {
     referenced
 }
 
-/// Stores a 32-bit number.
+/// Stores a 32-bit number. Two share a word, which must be 0 at first.
 #[inline]
-pub fn put_small(smalls: &mut [u64], at: usize, number: u32) {
-    smalls[at / 2] |= u64::from(number) << (32 * (at % 2));
+pub fn put_small_number(small_numbers: &mut [u64], at: usize, number: u32) {
+    small_numbers[at / 2] |= u64::from(number) << (32 * (at % 2));
 }
 
 /// Loads a 32-bit number.
 #[inline]
-fn load_small(smalls: &[u64], at: usize) -> u32 {
-    smalls.get(at / 2).map_or(0, |two| (two >> (32 * (at % 2))) as u32)
+fn load_small_number(small_numbers: &[u64], at: usize) -> u32 {
+    small_numbers.get(at / 2).map_or(0, |two| (two >> (32 * (at % 2))) as u32)
 }
 
 impl<'r> FlowRow<'r> {
     #[inline]
-    fn load_small(&self, at: usize) -> u32 {
-        load_small(&self.words[self.layout.smalls..], at)
+    fn load_small_number(&self, at: usize) -> u32 {
+        load_small_number(&self.words[self.layout.small_numbers..], at)
     }
 
     /// Returns the key.
     #[inline]
     pub fn key(&self) -> &'r [u64] {
-        &self.words[HEADER..self.layout.set]
+        &self.words[HEADER..self.layout.set_bits]
     }
 
     /// Returns the set bits of the new header, and the 32-bit numbers.
     #[inline]
     fn header_words(&self) -> (&'r [u64], &'r [u64]) {
-        self.words[self.layout.set..].split_at(self.layout.smalls - self.layout.set)
+        self.words[self.layout.set_bits..].split_at(self.layout.small_numbers - self.layout.set_bits)
     }
 
     /// Returns the first and last packet length that the rewrite applies to, in bytes.
@@ -116,31 +116,45 @@ impl<'r> FlowRow<'r> {
     #[inline]
     pub fn can_apply(&self, window: &PacketWindow, length: usize) -> bool {
         let (first, last) = self.lengths();
-        let (_, smalls) = self.header_words();
+        let (_, small_numbers) = self.header_words();
         (first as usize..=last as usize).contains(&length)
-            && self.layout.executor.checks_hold(|at| load_small(smalls, self.layout.checked + at), window, length)
+            && self.layout.executor.checks_hold(
+                |at| load_small_number(small_numbers, self.layout.check_constants + at),
+                window,
+                length,
+            )
     }
 
     /// Returns the egress port, or the number of the drop reason.
     #[inline]
     pub fn port_or_reason(&self) -> u32 {
-        self.load_small(0)
+        self.load_small_number(0)
     }
 
     /// Writes the new header of a packet with this window and length to `head`. Returns the
     /// header's length, and that of the bytes that it replaces.
     #[inline]
     pub fn write_header(&self, window: &PacketWindow, length: usize, head: &mut PacketWindow) -> (usize, usize) {
-        let (set, smalls) = self.header_words();
-        self.layout.executor.write_header(set, (|at| load_small(smalls, at), self.layout.sums), (window, length), head)
+        let (set, small_numbers) = self.header_words();
+        self.layout.executor.write_header(
+            set,
+            (|at| load_small_number(small_numbers, at), self.layout.sum_constants),
+            (window, length),
+            head,
+        )
     }
 
     /// Rewrites a packet in place. Returns false if the header's length changes or the packet is
     /// too short.
     #[inline]
     pub fn rewrite_in_place(&self, window: &PacketWindow, bytes: &mut [u8]) -> bool {
-        let (set, smalls) = self.header_words();
-        self.layout.executor.rewrite_in_place(set, (|at| load_small(smalls, at), self.layout.sums), window, bytes)
+        let (set, small_numbers) = self.header_words();
+        self.layout.executor.rewrite_in_place(
+            set,
+            (|at| load_small_number(small_numbers, at), self.layout.sum_constants),
+            window,
+            bytes,
+        )
     }
 
     /// Returns the verdict.
@@ -151,18 +165,19 @@ impl<'r> FlowRow<'r> {
         }
     }
 
-    /// The number of the entry that a question found.
-    pub fn found_entry(&self, question: usize) -> Option<u32> {
-        self.load_small(self.layout.found + question).checked_sub(1)
+    /// Returns the number of the entry that a lookup found; `None` for a miss. `lookup`: index of
+    /// the lookup in the layout. Numbers are stored plus one, so that 0 is a miss.
+    pub fn found_entry(&self, lookup: usize) -> Option<u32> {
+        self.load_small_number(self.layout.entries + lookup).checked_sub(1)
     }
 
     /// Returns the lookups that the rewrite depends on: table, found entry, and key words.
     pub fn lookups(&self) -> impl Iterator<Item = (u32, Option<u32>, &'r [u64])> + '_ {
-        let mut rest = &self.words[self.layout.keys..self.layout.words];
-        self.layout.lookups.iter().enumerate().map(move |(question, (table, words))| {
-            let (key, behind) = rest.split_at(*words as usize);
-            rest = behind;
-            (*table, self.found_entry(question), key)
+        let mut remaining = &self.words[self.layout.lookup_keys..self.layout.words];
+        self.layout.lookups.iter().enumerate().map(move |(lookup, (table, words))| {
+            let (key, later_keys) = remaining.split_at(*words as usize);
+            remaining = later_keys;
+            (*table, self.found_entry(lookup), key)
         })
     }
 
@@ -177,87 +192,93 @@ impl<'r> FlowRow<'r> {
     /// Returns the counters that each packet updates, without those common to all rows of the
     /// layout.
     pub fn counter_updates(&self) -> impl Iterator<Item = (DeferredCount, ByteCount)> + '_ {
-        let (mut generations, mut indices, mut adds) = (0, 0, 0);
-        self.layout.counter_updates.iter().map(move |(counted, bytes)| {
-            let mut entry = |application: usize| {
+        // Numbers of each group that are used so far. Each group is in the order of the updates.
+        let (mut generations, mut indices, mut differences) = (0, 0, 0);
+        self.layout.counter_updates.iter().map(move |(counter_ref, bytes)| {
+            let mut entry_of = |application: usize| {
                 generations += 1;
                 let number = self.found_entry(application).unwrap_or(u32::MAX);
                 (
                     ir::TableId(self.layout.lookups[application].0),
                     number,
-                    self.load_small(self.layout.generations + generations - 1),
+                    self.load_small_number(self.layout.generations + generations - 1),
                 )
             };
-            let credit = match *counted {
+            let update = match *counter_ref {
                 CounterRef::Applied(table, arm, hit) => DeferredCount::Applied { table, arm, hit },
                 CounterRef::Hit(at) => {
-                    let (table, number, generation) = entry(at);
+                    let (table, number, generation) = entry_of(at);
                     DeferredCount::Hit { table, number, generation }
                 }
                 CounterRef::Direct(at) => {
-                    let (table, number, generation) = entry(at);
+                    let (table, number, generation) = entry_of(at);
                     DeferredCount::Direct { table, number, generation }
                 }
                 CounterRef::Restart(at) => {
-                    let (table, number, generation) = entry(at);
+                    let (table, number, generation) = entry_of(at);
                     DeferredCount::Restart { table, number, generation }
                 }
                 CounterRef::Counter(counter, _) => {
                     indices += 1;
-                    DeferredCount::Counter { counter, index: self.words[self.layout.indices + indices - 1] }
+                    DeferredCount::Counter { counter, index: self.words[self.layout.counter_indices + indices - 1] }
                 }
             };
-            let own = || {
-                adds += 1;
-                self.words[self.layout.adds + adds - 1]
+            let own_difference = || {
+                differences += 1;
+                self.words[self.layout.byte_differences + differences - 1]
             };
-            (credit, bytes.byte_formula(own))
+            (update, bytes.byte_formula(own_difference))
         })
     }
 
-    /// Returns the rewrite in exchange form, given its key mask and key extractor.
+    /// Returns the rewrite in exchange form, which is complete without the layout, given its key
+    /// mask and key extractor.
     pub fn flow_rewrite(&self, (key_mask, key): (&KeyMask, &KeyExtractor), reasons: &[DropReason]) -> FlowRewrite {
         let layout = self.layout;
-        let constant = |at: usize| u64::from(self.load_small(at));
+        let constant = |at: usize| u64::from(self.load_small_number(at));
         let check = |(at, check): (usize, &ChecksumCheck)| {
             let mut check = check.clone();
-            check.sum.constant = constant(layout.checked + at);
+            check.sum.constant = constant(layout.check_constants + at);
             check
         };
-        let fate = match (&layout.header_rewrite, self.verdict(reasons)) {
-            (Some(front), _) => {
+        let action = match (&layout.header_rewrite, self.verdict(reasons)) {
+            (Some(header_rewrite), _) => {
                 let mut set = [0; WINDOW];
-                let words = &self.words[layout.set..layout.smalls];
+                let words = &self.words[layout.set_bits..layout.small_numbers];
                 set.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_ne_bytes());
-                let lengths = front.lengths.iter().enumerate().map(|(at, to)| (*to, self.load_small(1 + at) as i32));
-                let sums = front.sums.iter().enumerate().map(|(at, (to, sum, complement))| {
+                let lengths = header_rewrite
+                    .lengths
+                    .iter()
+                    .enumerate()
+                    .map(|(at, to)| (*to, self.load_small_number(1 + at) as i32));
+                let sums = header_rewrite.sums.iter().enumerate().map(|(at, (to, sum, complement))| {
                     let mut sum = sum.clone();
-                    sum.constant = constant(layout.sums + at);
+                    sum.constant = constant(layout.sum_constants + at);
                     (*to, sum, *complement)
                 });
                 let (lengths, sums) = (lengths.collect(), sums.collect());
-                let head = NewHeader {
-                    len_delta: front.len_delta,
-                    len: front.len,
-                    keep_mask: front.keep,
+                let header = NewHeader {
+                    len_delta: header_rewrite.len_delta,
+                    len: header_rewrite.len,
+                    keep_mask: header_rewrite.keep,
                     set_bytes: set,
                     lengths,
                     sums,
                 };
-                FlowAction::Forward { port: self.port_or_reason(), head: Box::new(head) }
+                FlowAction::Forward { port: self.port_or_reason(), head: Box::new(header) }
             }
             (None, Verdict::Drop(reason)) => FlowAction::Drop(reason),
-            (None, _) => unreachable!("what does not leave is dropped"),
+            (None, _) => unreachable!("a rewrite without a header drops"),
         };
         let checks = layout.checks.iter().enumerate().map(check).collect();
-        let credits = self.counter_updates().chain(layout.common_counters()).collect();
+        let counter_updates = self.counter_updates().chain(layout.common_counters()).collect();
         FlowRewrite {
             key_mask: key_mask.clone(),
             key: key.decode_key(self.key()),
             lengths: self.lengths(),
             checks,
-            action: fate,
-            counter_updates: credits,
+            action,
+            counter_updates,
         }
     }
 }

@@ -27,10 +27,10 @@ pub struct LookupSlot {
     key_mask: u32,
     hash: u64,
     /// Hash of the key under the first matching key mask; 0 if no mask matches.
-    pub first: u64,
+    pub first_hash: u64,
     gate: u128,
     /// Result of native code, if it applied the row.
-    pub done: EncodedOutcome,
+    pub outcome: EncodedOutcome,
     /// The packet's [`PacketView`] is filled, window and key.
     is_view_filled: bool,
 }
@@ -41,9 +41,9 @@ impl LookupSlot {
         row: NONE,
         key_mask: 0,
         hash: 0,
-        first: 0,
+        first_hash: 0,
         gate: 0,
-        done: EncodedOutcome::NOT_APPLIED,
+        outcome: EncodedOutcome::NOT_APPLIED,
         is_view_filled: false,
     };
 }
@@ -104,6 +104,7 @@ const NO_KEY_MASK: u32 = u32::MAX;
 
 impl FlowTable {
     /// Finds the rewrites of up to [`LOOKUP_BATCH`] packets, and applies those with native code.
+    /// The results are in the batch's slots.
     pub fn find_rows(&self, lookup_batch: &mut LookupBatch, packets: &mut [Packet]) {
         let LookupBatch { slots, views, head } = lookup_batch;
         let count = packets.len().min(LOOKUP_BATCH);
@@ -113,30 +114,31 @@ impl FlowTable {
         }
         // Prefetch runs a few rows ahead of the comparison.
         slots.iter_mut().take(PREFETCH_AHEAD).for_each(|slot| self.prefetch_candidate(slot));
-        let mut missed = 0u32;
+        // Bit `at`: the row of packet `at` was not found yet.
+        let mut unresolved = 0u32;
         for at in 0..count {
             if let Some(slot) = slots.get_mut(at + PREFETCH_AHEAD) {
                 self.prefetch_candidate(slot);
             }
-            let answered = self.try_candidate(&mut slots[at], &mut views[at], &mut packets[at], head);
-            missed |= u32::from(!answered) << at;
+            let is_hit = self.try_candidate(&mut slots[at], &mut views[at], &mut packets[at], head);
+            unresolved |= u32::from(!is_hit) << at;
         }
         // Each round tries the next matching key mask of the remaining packets.
-        while missed != 0 {
-            let asked = missed;
-            for at in (0..count).filter(|at| asked >> at & 1 != 0) {
+        while unresolved != 0 {
+            let tried = unresolved;
+            for at in (0..count).filter(|at| tried >> at & 1 != 0) {
                 slots[at].row = NONE;
-                let next = (slots[at].key_mask as usize).saturating_add(1);
-                if self.select_key_mask(&mut slots[at], &mut views[at], &mut packets[at], next) {
+                let next_key_mask = (slots[at].key_mask as usize).saturating_add(1);
+                if self.select_key_mask(&mut slots[at], &mut views[at], &mut packets[at], next_key_mask) {
                     self.prefetch_candidate(&mut slots[at]);
                 } else {
-                    missed &= !(1 << at);
+                    unresolved &= !(1 << at);
                 }
             }
-            let asked = missed;
-            for at in (0..count).filter(|at| asked >> at & 1 != 0) {
-                let answered = self.try_candidate(&mut slots[at], &mut views[at], &mut packets[at], head);
-                missed &= !(u32::from(answered) << at);
+            let tried = unresolved;
+            for at in (0..count).filter(|at| tried >> at & 1 != 0) {
+                let is_hit = self.try_candidate(&mut slots[at], &mut views[at], &mut packets[at], head);
+                unresolved &= !(u32::from(is_hit) << at);
             }
         }
     }
@@ -164,10 +166,10 @@ impl FlowTable {
             gate.iter_mut().zip(packet.bytes().get(GATE.0..).unwrap_or_default()).for_each(|(to, byte)| *to = *byte);
             gate
         });
-        (slot.length, slot.row, slot.done) = (packet.len(), NONE, EncodedOutcome::NOT_APPLIED);
+        (slot.length, slot.row, slot.outcome) = (packet.len(), NONE, EncodedOutcome::NOT_APPLIED);
         slot.gate = u128::from_ne_bytes(gate);
         let found = self.select_key_mask(slot, view, packet, 0);
-        slot.first = slot.hash;
+        slot.first_hash = slot.hash;
         found
     }
 
@@ -226,18 +228,19 @@ impl FlowTable {
         if shared.layout_key_mask != slot.key_mask {
             return false;
         }
+        // Native code reads the bytes up to its depth without checking the length.
         let code = shared.code.get().filter(|code| code.depth() <= slot.length);
         let (Some(code), Some(head)) = (code, head.first_chunk_mut()) else {
             return self.matches_row(slot, view, packet);
         };
-        slot.done = code.apply(words, packet, head);
-        if slot.done.is_separate() {
-            let (len, taken) = shared.layout.executor.header_lengths();
-            if packet.replace_front(taken, &head[..len]).is_err() {
-                slot.done = EncodedOutcome::dropped(TOO_LONG);
+        slot.outcome = code.apply(words, packet, head);
+        if slot.outcome.is_separate() {
+            let (len, replaced_bytes) = shared.layout.executor.header_lengths();
+            if packet.replace_front(replaced_bytes, &head[..len]).is_err() {
+                slot.outcome = EncodedOutcome::dropped(TOO_LONG);
             }
         }
-        !slot.done.is_not_applied()
+        !slot.outcome.is_not_applied()
     }
 
     /// Returns whether the row is the packet's, without native code and without rewriting.

@@ -44,9 +44,9 @@ impl RewriteStats {
     /// Adds the counts of another cache.
     pub fn add(&mut self, other: &RewriteStats) {
         let RewriteStats {
-            slow_path_packets: ran,
+            slow_path_packets,
             rewritten,
-            inserted: kept,
+            inserted,
             from_template,
             symbolic_runs,
             refused_by_path,
@@ -57,20 +57,20 @@ impl RewriteStats {
         } = other;
         let RewriteStats {
             by_native_code,
-            not_inserted: passed,
+            not_inserted,
             fragmentation_flushes,
             expired,
-            refused_admission: shed,
+            refused_admission,
             faults,
             refused,
             ..
         } = other;
         for (to, more) in [
-            (&mut self.slow_path_packets, ran),
+            (&mut self.slow_path_packets, slow_path_packets),
             (&mut self.rewritten, rewritten),
             (&mut self.by_native_code, by_native_code),
-            (&mut self.not_inserted, passed),
-            (&mut self.inserted, kept),
+            (&mut self.not_inserted, not_inserted),
+            (&mut self.inserted, inserted),
             (&mut self.from_template, from_template),
             (&mut self.symbolic_runs, symbolic_runs),
             (&mut self.refused_by_path, refused_by_path),
@@ -79,7 +79,7 @@ impl RewriteStats {
             (&mut self.evicted, evicted),
             (&mut self.fragmentation_flushes, fragmentation_flushes),
             (&mut self.expired, expired),
-            (&mut self.refused_admission, shed),
+            (&mut self.refused_admission, refused_admission),
             (&mut self.faults, faults),
         ] {
             *to += more;
@@ -89,22 +89,22 @@ impl RewriteStats {
 
     /// Describes the treatment of the one packet that was processed since `before`.
     pub(super) fn describe_packet_since(&self, before: &RewriteStats) -> String {
-        let more = |count: fn(&RewriteStats) -> u64| count(self) > count(before);
-        if more(|stats| stats.rewritten) {
+        let has_grown = |count: fn(&RewriteStats) -> u64| count(self) > count(before);
+        if has_grown(|stats| stats.rewritten) {
             return "offloaded: a cached rewrite was applied".to_owned();
         }
-        if more(|stats| stats.refused_admission) {
+        if has_grown(|stats| stats.refused_admission) {
             return "not in the flow cache, and its tenant has used up its share of the slow path".to_owned();
         }
         let refused = self.refused.iter().find(|(why, count)| before.refused.get(why) != Some(count));
-        let kept = match refused {
+        let caching = match refused {
             Some((why, _)) => format!("not offloaded: {}", why.description()),
-            None if more(|stats| stats.not_inserted) => {
+            None if has_grown(|stats| stats.not_inserted) => {
                 "the cache is nearly full: its flow is cached if more of its packets arrive".to_owned()
             }
-            None if more(|stats| stats.inserted) => "its rewrite is cached for the next packets".to_owned(),
+            None if has_grown(|stats| stats.inserted) => "its rewrite is cached for the next packets".to_owned(),
             None => "a rewrite for it was cached in the meantime".to_owned(),
         };
-        format!("not in the flow cache: the slow path decided; {kept}")
+        format!("not in the flow cache: the slow path decided; {caching}")
     }
 }

@@ -36,16 +36,18 @@ impl ProgramFacts {
     /// Computes the facts of a program.
     pub fn new(pipeline: &Arc<Pipeline>, program: &DecodedProgram) -> ProgramFacts {
         let slots = SlotLayout::new(program);
-        let of = |code: &BlockCode| code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
-        let effects: Vec<Vec<Effects>> = program.codes.iter().map(of).collect();
+        let block_effects = |code: &BlockCode| code.ops.iter().map(|op| effects(&slots, program, code, op)).collect();
+        let effects: Vec<Vec<Effects>> = program.codes.iter().map(block_effects).collect();
         // Slots that are no variables and that no instruction writes.
         let mut literal: Vec<bool> = (0..slots.end).map(|slot| slot >= slots.first_value).collect();
         let sites = program.codes.iter().flat_map(|code| &code.applies);
         let arms = sites.flat_map(|site| site.arms.iter().enumerate().map(move |arm| (site.table, arm)));
-        let given =
-            arms.flat_map(|(table, (place, arm))| [(arm.hit, 1), (arm.params, program.arm_words[table][place])]);
+        let arm_writes = arms
+            .flat_map(|(table, (arm_index, arm))| [(arm.hit, 1), (arm.params, program.arm_words[table][arm_index])]);
         let defs = effects.iter().flatten().flat_map(|effects| effects.defs.iter().copied());
-        for slot in slots_in_ranges(&given.chain(defs).collect::<Vec<SlotRange>>()).filter(|slot| *slot < slots.end) {
+        for slot in
+            slots_in_ranges(&arm_writes.chain(defs).collect::<Vec<SlotRange>>()).filter(|slot| *slot < slots.end)
+        {
             literal[slot as usize] = false;
         }
         let variables =
@@ -101,15 +103,16 @@ pub(super) struct SymbolicExecutor {
 }
 
 impl SymbolicExecutor {
-    /// Creates an executor. `tenant`: slot of the tenant id.
-    pub fn new(known: &Arc<ProgramFacts>, bytes: &[u8], tenant: Option<WordIndex>) -> SymbolicExecutor {
+    /// Creates an executor for a packet of these bytes. `tenant`: slot of the tenant id. Literals
+    /// are constants of the path; all other slots start as constants of the flow.
+    pub fn new(facts: &Arc<ProgramFacts>, bytes: &[u8], tenant: Option<WordIndex>) -> SymbolicExecutor {
         SymbolicExecutor {
-            syms: known
+            syms: facts
                 .literal
                 .iter()
                 .map(|literal| if *literal { SymbolicValue::Fixed } else { SymbolicValue::Const })
                 .collect(),
-            facts: known.clone(),
+            facts: facts.clone(),
             constraints: PathConstraints::new(bytes),
             fields: Vec::new(),
             path_record: PathRecord::default(),
@@ -161,19 +164,20 @@ impl SymbolicExecutor {
         (reg.first_word..reg.first_word + reg.words).for_each(|slot| self.constrain_slot_bits(slot, u64::MAX));
     }
 
-    /// Sets the variables that the architecture writes before a block.
-    fn begin_block(&mut self, walker: &BlockStepper<'_>, kind: ControlKind) {
+    /// Sets the origins of the variables that the architecture writes before a block.
+    fn begin_block(&mut self, stepper: &BlockStepper<'_>, kind: ControlKind) {
         self.sums.clear();
-        let known = &walker.program().well_known;
-        let first = self.blocks == 0;
+        let well_known = &stepper.program().well_known;
+        let is_first_block = self.blocks == 0;
         self.blocks += 1;
-        let mut place = |reg: Option<Reg>, sym: SymbolicValue| {
+        let mut set = |reg: Option<Reg>, origin: SymbolicValue| {
             if let Some(reg) = reg {
-                self.syms[reg.first_word as usize] = sym;
+                self.syms[reg.first_word as usize] = origin;
             }
         };
         let length = self.constraints.length as i64;
-        let now = |reg: Option<Reg>| reg.map_or(0, |reg: Reg| walker.reg_words()[reg.first_word as usize] as i64);
+        let current_value =
+            |reg: Option<Reg>| reg.map_or(0, |reg: Reg| stepper.reg_words()[reg.first_word as usize] as i64);
         match self.facts.pipeline.arch {
             Arch::Pna => {
                 let block = match kind {
@@ -182,33 +186,35 @@ impl SymbolicExecutor {
                     ControlKind::MainControl => 2,
                     _ => return,
                 };
-                let input = &known.pna[block];
-                // A cache gets complete packets only, so the excess over a segment is 0 for all of them.
+                let input = &well_known.pna[block];
+                // A cache gets complete packets only, so the excess over a segment is 0 for all of
+                // them.
                 for reg in [input.input_port, input.parser_error, input.direction, input.pass, input.segment_excess] {
-                    place(reg, SymbolicValue::Const);
+                    set(reg, SymbolicValue::Const);
                 }
-                place(input.timestamp, SymbolicValue::Live(NotRewritable::Time));
+                set(input.timestamp, SymbolicValue::Live(NotRewritable::Time));
             }
             Arch::V1Model => match kind {
-                ControlKind::Parser if first => {
-                    place(known.packet_length, SymbolicValue::Length(LinearLength::of_packet(0)));
-                    place(known.ingress_global_timestamp, SymbolicValue::Live(NotRewritable::Time));
+                ControlKind::Parser if is_first_block => {
+                    set(well_known.packet_length, SymbolicValue::Length(LinearLength::of_packet(0)));
+                    set(well_known.ingress_global_timestamp, SymbolicValue::Live(NotRewritable::Time));
                 }
-                ControlKind::VerifyChecksum => place(known.parser_error, SymbolicValue::Const),
+                ControlKind::VerifyChecksum => set(well_known.parser_error, SymbolicValue::Const),
                 ControlKind::Ingress => {
-                    place(known.parser_error, SymbolicValue::Const);
-                    place(known.checksum_error, SymbolicValue::Const);
+                    set(well_known.parser_error, SymbolicValue::Const);
+                    set(well_known.checksum_error, SymbolicValue::Const);
                 }
                 ControlKind::Egress => {
-                    for reg in [known.egress_port, known.egress_spec, known.instance_type] {
-                        place(reg, SymbolicValue::Const);
+                    for reg in [well_known.egress_port, well_known.egress_spec, well_known.instance_type] {
+                        set(reg, SymbolicValue::Const);
                     }
                     let live = SymbolicValue::Live(NotRewritable::Time);
-                    place(known.enq_timestamp, live.clone());
-                    place(known.egress_global_timestamp, live);
-                    let more = now(known.packet_length) - length;
-                    place(known.packet_length, SymbolicValue::Length(LinearLength::of_packet(more)));
-                    self.constraints.bound_length(-more, i64::MAX);
+                    set(well_known.enq_timestamp, live.clone());
+                    set(well_known.egress_global_timestamp, live);
+                    // The length at egress differs from the received one by a constant of the path.
+                    let offset = current_value(well_known.packet_length) - length;
+                    set(well_known.packet_length, SymbolicValue::Length(LinearLength::of_packet(offset)));
+                    self.constraints.bound_length(-offset, i64::MAX);
                 }
                 _ => {}
             },
@@ -216,107 +222,113 @@ impl SymbolicExecutor {
     }
 
     /// Constrains the variables that the architecture reads after a block.
-    fn end_block(&mut self, walker: &BlockStepper<'_>, kind: ControlKind) {
-        let known = walker.program().well_known;
-        let looked: &[Option<Reg>] = match kind {
-            ControlKind::Ingress => &[known.egress_spec, known.mcast_grp],
-            ControlKind::Egress => &[known.egress_spec],
+    fn end_block(&mut self, stepper: &BlockStepper<'_>, kind: ControlKind) {
+        let well_known = stepper.program().well_known;
+        let read_regs: &[Option<Reg>] = match kind {
+            ControlKind::Ingress => &[well_known.egress_spec, well_known.mcast_grp],
+            ControlKind::Egress => &[well_known.egress_spec],
             _ => &[],
         };
-        looked.iter().flatten().for_each(|reg| self.constrain_register(*reg));
+        read_regs.iter().flatten().for_each(|reg| self.constrain_register(*reg));
         if kind == ControlKind::Ingress
-            && known.mcast_grp.is_some_and(|reg| walker.reg_words()[reg.first_word as usize] != 0)
+            && well_known.mcast_grp.is_some_and(|reg| stepper.reg_words()[reg.first_word as usize] != 0)
         {
             self.constraints.depends_on_values = true;
             self.constraints.fail(NotRewritable::Copies);
         }
         // The drop reason.
         if matches!(kind, ControlKind::Ingress | ControlKind::Egress | ControlKind::MainControl) {
-            known.drop_reason.iter().for_each(|reg| self.constrain_register(*reg));
+            well_known.drop_reason.iter().for_each(|reg| self.constrain_register(*reg));
         }
         if kind.is_parser() {
-            self.parsed = walker.cursor();
-            self.record_tenant_position(walker);
+            self.parsed = stepper.cursor();
+            self.record_tenant_position(stepper);
         }
     }
 
-    fn execute_instruction(&mut self, walker: &mut BlockStepper<'_>, block: usize, pc: InstIndex) -> StepResult {
-        let code = walker.code();
+    /// Executes the instruction at `pc` and tracks the origins of its results. Values that decide
+    /// become part of the key. `block`: index of the block in the program. In an operation, `a`,
+    /// `c` and `e` are operand slots, `d` is the destination slot, and `h` a header.
+    fn execute_instruction(&mut self, stepper: &mut BlockStepper<'_>, block: usize, pc: InstIndex) -> StepResult {
+        let code = stepper.code();
         let op = code.ops[pc as usize];
-        self.path_record.record_instruction(op, code, walker.reg_words());
+        self.path_record.record_instruction(op, code, stepper.reg_words());
         match op {
             Op::Goto { .. } | Op::Back { .. } | Op::Return | Op::Exit | Op::Reject | Op::State { .. } => {
-                walker.step(pc)
+                stepper.step(pc)
             }
             Op::Branch { c, .. } => {
                 self.constrain_slot_bits(c, u64::MAX);
-                self.record_decision(walker.step(pc))
+                self.record_decision(stepper.step(pc))
             }
             Op::Switch { index } => {
                 self.constrain_register(code.switches[index as usize].value);
-                self.record_decision(walker.step(pc))
+                self.record_decision(stepper.step(pc))
             }
             Op::Verify { c, e } => {
                 self.constrain_slot_bits(c, u64::MAX);
                 self.constrain_slot_bits(e, u64::MAX);
-                walker.step(pc)
+                stepper.step(pc)
             }
-            Op::Apply { index } => self.execute_apply(walker, pc, index),
-            Op::Call { index } => self.execute_call(walker, pc, &code.calls[index as usize]),
-            Op::SetValid { .. } | Op::SetInvalid { .. } | Op::Copy { .. } => self.execute_header(walker, pc, op),
-            Op::Extract { h } => self.execute_extract(walker, pc, h, None),
+            Op::Apply { index } => self.execute_apply(stepper, pc, index),
+            Op::Call { index } => self.execute_call(stepper, pc, &code.calls[index as usize]),
+            Op::SetValid { .. } | Op::SetInvalid { .. } | Op::Copy { .. } => self.execute_header(stepper, pc, op),
+            Op::Extract { h } => self.execute_extract(stepper, pc, h, None),
             Op::ExtractVarbit { h, a } => {
                 self.constrain_value(a);
-                self.execute_extract(walker, pc, h, Some(walker.reg_words()[a as usize]))
+                self.execute_extract(stepper, pc, h, Some(stepper.reg_words()[a as usize]))
             }
             Op::Advance { a } => {
                 self.constrain_value(a);
-                let bits = walker.reg_words()[a as usize];
-                self.require_packet_bits(walker.cursor() as u64 + bits.min(1 << 20));
-                walker.step(pc)
+                let bits = stepper.reg_words()[a as usize];
+                // The limit is longer than any packet and keeps the sum small.
+                self.require_packet_bits(stepper.cursor() as u64 + bits.min(1 << 20));
+                stepper.step(pc)
             }
             Op::Lookahead { index } => {
-                let (reg, at) = (code.lookaheads[index as usize], walker.cursor());
-                let there = self.require_packet_bits(at as u64 + u64::from(reg.width));
-                let step = walker.step(pc);
-                if there {
+                let (reg, at) = (code.lookaheads[index as usize], stepper.cursor());
+                let is_long_enough = self.require_packet_bits(at as u64 + u64::from(reg.width));
+                let step = stepper.step(pc);
+                if is_long_enough {
                     self.read_packet(reg, at);
                 }
                 step
             }
             Op::InValueSet { index } => {
-                let (d, _, keys) = &code.value_sets[index as usize];
+                let (result, _, keys) = &code.value_sets[index as usize];
                 keys.iter().for_each(|key| self.constrain_register(*key));
-                let step = walker.step(pc);
-                self.set_origin(*d, SymbolicValue::Const);
+                let step = stepper.step(pc);
+                self.set_origin(*result, SymbolicValue::Const);
                 step
             }
             Op::PacketLength { d } => {
-                let step = walker.step(pc);
+                let step = stepper.step(pc);
                 self.set_origin(d, SymbolicValue::Length(LinearLength::of_packet(0)));
                 step
             }
             Op::Emit { h } => {
-                if walker.header_validity()[h as usize] {
-                    self.execute_emit(walker, h);
+                if stepper.header_validity()[h as usize] {
+                    self.execute_emit(stepper, h);
                 }
-                walker.step(pc)
+                stepper.step(pc)
             }
-            _ => self.execute_compute(walker, block, pc, op),
+            _ => self.execute_compute(stepper, block, pc, op),
         }
     }
 
-    /// Constrains the packet to have `bits` bits, or fewer, as it does now. Returns whether it has.
+    /// Constrains the packet's length so that all packets of the flow have at least `bits` bits, or
+    /// all have fewer, as this packet. Returns whether it has them.
     fn require_packet_bits(&mut self, bits: u64) -> bool {
-        let there = bits <= self.constraints.length as u64 * 8;
-        match there {
+        let has_bits = bits <= self.constraints.length as u64 * 8;
+        match has_bits {
             true => self.constraints.bound_length(bits.div_ceil(8) as i64, i64::MAX),
             false => self.constraints.bound_length(0, (bits as i64 - 1) / 8),
         }
-        there
+        has_bits
     }
 
-    /// Reads a register from the packet at bit `at`.
+    /// Sets the origin of a register's bits to the packet's bits from bit `at` on, the most
+    /// significant first.
     fn read_packet(&mut self, reg: Reg, at: usize) {
         // Bit numbers have 16 bits.
         if at + reg.width as usize >= usize::from(FIXED) {
@@ -324,32 +336,35 @@ impl SymbolicExecutor {
         }
         for word in 0..reg.words {
             let mut bits = [FIXED; 64];
-            for (bit, from) in bits.iter_mut().enumerate() {
-                let place = word * 64 + bit as u32;
-                if place < reg.width {
-                    *from = (at + (reg.width - 1 - place) as usize) as u16;
+            for (bit, origin) in bits.iter_mut().enumerate() {
+                let bit_index = word * 64 + bit as u32;
+                if bit_index < reg.width {
+                    *origin = (at + (reg.width - 1 - bit_index) as usize) as u16;
                 }
             }
             self.set_bits(reg.first_word + word, bits);
         }
     }
 
+    /// Extracts a header and sets the origins of its fields. `varbit`: number of bits of its
+    /// variable-length field. If the packet is too short, only its length is constrained.
     fn execute_extract(
         &mut self,
-        walker: &mut BlockStepper<'_>,
+        stepper: &mut BlockStepper<'_>,
         pc: InstIndex,
-        h: u32,
+        header_index: u32,
         varbit: Option<u64>,
     ) -> StepResult {
-        let program = walker.program();
-        let header = &program.headers[h as usize];
-        let most = header.varbit.map_or(0, |index| u64::from(header.fields[index].reg.width));
-        let extra = varbit.unwrap_or(0).min(most);
-        let mut at = walker.cursor();
-        let before = walker.header_validity().to_vec();
-        self.require_packet_bits((at + header.fixed_bits as usize) as u64 + extra);
-        let step = walker.step(pc);
-        if walker.cursor() == at {
+        let program = stepper.program();
+        let header = &program.headers[header_index as usize];
+        let max_varbit_bits = header.varbit.map_or(0, |index| u64::from(header.fields[index].reg.width));
+        let varbit_bits = varbit.unwrap_or(0).min(max_varbit_bits);
+        let mut bit_offset = stepper.cursor();
+        let was_valid = stepper.header_validity().to_vec();
+        self.require_packet_bits((bit_offset + header.fixed_bits as usize) as u64 + varbit_bits);
+        let step = stepper.step(pc);
+        // The parser moves on only if the packet is long enough.
+        if stepper.cursor() == bit_offset {
             return step;
         }
         for field in &header.fields {
@@ -359,91 +374,98 @@ impl SymbolicExecutor {
                 self.set_constant((reg.first_word + 1, reg.words - 1));
                 reg = Reg {
                     first_word: reg.first_word + 1,
-                    words: (extra as u32).div_ceil(64),
-                    width: extra as u32,
+                    words: (varbit_bits as u32).div_ceil(64),
+                    width: varbit_bits as u32,
                     ..reg
                 };
             }
-            self.fields.push((at as u32, reg.width));
-            self.read_packet(reg, at);
-            at += reg.width as usize;
+            self.fields.push((bit_offset as u32, reg.width));
+            self.read_packet(reg, bit_offset);
+            bit_offset += reg.width as usize;
         }
-        self.clear_invalidated(walker, &before);
+        self.clear_invalidated(stepper, &was_valid);
         if self.tenant.is_some_and(|slot| header.fields.iter().any(|field| field.reg.first_word == slot)) {
-            self.record_tenant_position(walker);
+            self.record_tenant_position(stepper);
         }
         step
     }
 
     /// Records the position of the tenant id once it is known.
-    fn record_tenant_position(&mut self, walker: &BlockStepper<'_>) {
+    fn record_tenant_position(&mut self, stepper: &BlockStepper<'_>) {
         if let (Some(slot), None) = (self.tenant, &self.tenant_bits) {
             self.tenant_bits =
-                TenantIdBits::new(&self.constraints, &self.raw_origin(slot), walker.reg_words()[slot as usize]);
+                TenantIdBits::new(&self.constraints, &self.raw_origin(slot), stepper.reg_words()[slot as usize]);
         }
     }
 
     /// Clears the fields of headers that became invalid.
-    fn clear_invalidated(&mut self, walker: &BlockStepper<'_>, before: &[bool]) {
-        for (h, header) in walker.program().headers.iter().enumerate() {
-            if before[h] && !walker.header_validity()[h] {
+    fn clear_invalidated(&mut self, stepper: &BlockStepper<'_>, was_valid: &[bool]) {
+        for (number, header) in stepper.program().headers.iter().enumerate() {
+            if was_valid[number] && !stepper.header_validity()[number] {
                 let (first, count) = header.word_range;
                 (first..first + count).for_each(|slot| self.set_origin(slot, SymbolicValue::Fixed));
             }
         }
     }
 
-    fn execute_header(&mut self, walker: &mut BlockStepper<'_>, pc: InstIndex, op: Op) -> StepResult {
-        let before = walker.header_validity().to_vec();
+    /// Executes a change of a header's validity or a copy of a header, and sets the origins of the
+    /// fields that change. The source's origins are read before the step, because the copy can
+    /// invalidate the source, if both are members of a union.
+    fn execute_header(&mut self, stepper: &mut BlockStepper<'_>, pc: InstIndex, op: Op) -> StepResult {
+        let was_valid = stepper.header_validity().to_vec();
         let mut copied = None;
         if let Op::Copy { dst, src } = op
-            && before[src as usize]
+            && was_valid[src as usize]
         {
-            let headers = &walker.program().headers;
+            let headers = &stepper.program().headers;
             let ((to, count), (from, _)) = (headers[dst as usize].word_range, headers[src as usize].word_range);
             let syms: Vec<SymbolicValue> = (from..from + count).map(|slot| self.raw_origin(slot)).collect();
             copied = Some((to, syms));
         }
-        let step = walker.step(pc);
-        self.clear_invalidated(walker, &before);
+        let step = stepper.step(pc);
+        self.clear_invalidated(stepper, &was_valid);
         if let Some((to, syms)) = copied {
             syms.into_iter().enumerate().for_each(|(at, sym)| self.set_origin(to + at as WordIndex, sym));
         }
         step
     }
 
-    fn execute_apply(&mut self, walker: &mut BlockStepper<'_>, pc: InstIndex, index: u32) -> StepResult {
-        let site = &walker.code().applies[index as usize];
-        let known = self.facts.clone();
-        let table = &known.pipeline.tables[TableId(site.table as u32)];
+    /// Applies a table: constrains its key, records the application and the counters that it
+    /// updates, and makes the action data a constant of the flow. `index`: index of the application
+    /// site.
+    fn execute_apply(&mut self, stepper: &mut BlockStepper<'_>, pc: InstIndex, index: u32) -> StepResult {
+        let site = &stepper.code().applies[index as usize];
+        let facts = self.facts.clone();
+        let table = &facts.pipeline.tables[TableId(site.table as u32)];
         site.keys.iter().for_each(|key| self.constrain_register(*key));
         if table.implementation.is_some() {
             self.constraints.fail(NotRewritable::Group);
         }
-        let direct = table.direct_meter.is_some() && known.pipeline.arch == Arch::V1Model;
-        if direct || table.meter_result.is_some() {
+        // In PNA, a call executes a direct meter.
+        let has_direct_meter = table.direct_meter.is_some() && facts.pipeline.arch == Arch::V1Model;
+        if has_direct_meter || table.meter_result.is_some() {
             self.constraints.fail(NotRewritable::Meter);
         }
-        let found = walker.lookup(site);
+        let found = stepper.lookup(site);
         if found.is_none() && table.add_on_miss {
             self.constraints.fail(NotRewritable::AddEntry);
         }
         let application = self.path_record.application_count();
-        self.path_record.record_application(&known.wildcard_trackers[site.table], site, walker.reg_words(), found);
-        let step = walker.apply(site, found, pc);
+        self.path_record.record_application(&facts.wildcard_trackers[site.table], site, stepper.reg_words(), found);
+        let step = stepper.apply(site, found, pc);
         let StepResult::Next(to) = step else { return step };
         self.path_record.record_branch(to);
-        let place = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
-        let arm = &site.arms[place];
+        let arm_index = site.arms.iter().position(|arm| arm.pc == to).unwrap_or(0);
+        let arm = &site.arms[arm_index];
         self.set_constant((arm.hit, 1));
-        for word in 0..walker.program().arm_words[site.table][place] {
+        for word in 0..stepper.program().arm_words[site.table][arm_index] {
             self.set_origin(
                 arm.params + word,
-                SymbolicValue::Given(ActionDataWord { application: application as u32, word }),
+                SymbolicValue::ActionData(ActionDataWord { application: application as u32, word }),
             );
         }
-        let arm = (TableId(site.table as u32), place as u32, found.is_some());
-        self.counter_updates.push((CounterRef::Applied(arm.0, arm.1, arm.2), CountedBytes::LENGTH));
+        let applied = CounterRef::Applied(TableId(site.table as u32), arm_index as u32, found.is_some());
+        self.counter_updates.push((applied, CountedBytes::LENGTH));
         if found.is_some() {
             self.counter_updates.push((CounterRef::Hit(application), CountedBytes::LENGTH));
         }
@@ -453,9 +475,9 @@ impl SymbolicExecutor {
     /// Executes an instruction without a rule: constrains its operands, and makes its results
     /// constants.
     pub fn execute_opaque(&mut self, block: usize, pc: InstIndex) {
-        let known = self.facts.clone();
-        let effects = &known.effects[block][pc as usize];
-        for slot in slots_in_ranges(&effects.uses).filter(|slot| *slot < known.slots.end) {
+        let facts = self.facts.clone();
+        let effects = &facts.effects[block][pc as usize];
+        for slot in slots_in_ranges(&effects.uses).filter(|slot| *slot < facts.slots.end) {
             self.constrain_slot_bits(slot, u64::MAX);
         }
         for slot in slots_in_ranges(&effects.defs) {
@@ -463,6 +485,7 @@ impl SymbolicExecutor {
         }
     }
 
+    /// Records the successor of a decision, and returns the step.
     fn record_decision(&mut self, step: StepResult) -> StepResult {
         if let StepResult::Next(to) = step {
             self.path_record.record_branch(to);
@@ -471,9 +494,9 @@ impl SymbolicExecutor {
     }
 
     /// Runs the block to its end without symbolic execution.
-    fn run_untracked(walker: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
+    fn run_untracked(stepper: &mut BlockStepper<'_>, mut pc: InstIndex) -> BlockExit {
         loop {
-            match walker.step(pc) {
+            match stepper.step(pc) {
                 StepResult::Next(next) => pc = next,
                 StepResult::End(outcome) => return outcome,
             }
@@ -486,26 +509,28 @@ impl BlockHook for SymbolicExecutor {
         true
     }
 
-    fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
-        let kind = walker.code().kind;
-        let program = walker.program();
-        let Some(block) = program.code(kind) else { return Self::run_untracked(walker, 0) };
+    /// Runs a block of the packet under symbolic execution. Once no rewrite is possible, runs the
+    /// remaining instructions without tracking.
+    fn run(&mut self, stepper: &mut BlockStepper<'_>) -> BlockExit {
+        let kind = stepper.code().kind;
+        let program = stepper.program();
+        let Some(block) = program.code(kind) else { return Self::run_untracked(stepper, 0) };
         if self.constraints.failed.is_none() {
-            self.begin_block(walker, kind);
+            self.begin_block(stepper, kind);
         }
         let mut pc = 0;
         loop {
             if self.constraints.failed.is_some() {
-                return Self::run_untracked(walker, pc);
+                return Self::run_untracked(stepper, pc);
             }
-            match self.execute_instruction(walker, block, pc) {
+            match self.execute_instruction(stepper, block, pc) {
                 StepResult::Next(next) => pc = next,
                 StepResult::End(outcome) => {
                     if matches!(outcome, BlockExit::Abort(_)) {
                         self.constraints.fail(NotRewritable::Aborted);
                     }
                     self.path_record.record_end(outcome);
-                    self.end_block(walker, kind);
+                    self.end_block(stepper, kind);
                     return outcome;
                 }
             }

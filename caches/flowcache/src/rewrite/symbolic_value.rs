@@ -33,7 +33,7 @@ pub enum SymbolicValue {
     /// Constant of the path: the program determines the value.
     Fixed,
     /// Action data: a constant of the flow.
-    Given(ActionDataWord),
+    ActionData(ActionDataWord),
     /// Origin of each bit.
     Bits(Box<BitOrigins>),
     /// Number that is linear in the packet's length.
@@ -57,23 +57,24 @@ pub struct ActionDataWord {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinearLength {
     /// Difference to the field at `of`, or to the length.
-    pub more: i64,
+    pub offset: i64,
     /// Offset of the 16-bit end-relative field that it comes from; `None`: the length itself.
-    pub of: Option<u16>,
+    pub field: Option<u16>,
 }
 
 impl LinearLength {
-    /// Returns the packet's length plus `more`.
-    pub const fn of_packet(more: i64) -> LinearLength {
-        LinearLength { more, of: None }
+    /// Returns the packet's length plus `offset`.
+    pub const fn of_packet(offset: i64) -> LinearLength {
+        LinearLength { offset, field: None }
     }
 }
 
-/// Length range with equal decisions, relative to the field at `of` and to a word of action data.
+/// Length range with equal decisions, relative to the field at `field` and to a word of action
+/// data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LengthRange {
-    of: Option<u16>,
-    given: Option<ActionDataWord>,
+    field: Option<u16>,
+    action_data: Option<ActionDataWord>,
     /// Bounds with the field's distance added and the action data subtracted, because these differ
     /// between flows.
     first: i64,
@@ -88,13 +89,13 @@ pub struct SymbolicSum {
     /// Part of `constant` that the program determines for all packets of the path.
     pub fixed: u64,
     /// Part of `constant` differs between packets of the path.
-    pub open: bool,
+    pub varies: bool,
     /// Offsets of the end-relative fields that contribute their distance.
-    pub of: Vec<u16>,
+    pub fields: Vec<u16>,
     /// Number of times that the packet's length is added.
     pub lengths: u32,
     /// Constant added to these lengths, besides the distances of fields.
-    pub more: i64,
+    pub length_offset: i64,
     /// Words of the packet: offset and mask.
     pub terms: Vec<(u16, u16)>,
 }
@@ -169,13 +170,24 @@ impl PathConstraints {
         self.bound_length_by(None, None, first, last);
     }
 
-    /// Constrains the length to `first..=last`, given that the bounds derive from the field at `of`
-    /// and from action data with its current value.
-    pub fn bound_length_by(&mut self, of: Option<u16>, given: Option<(ActionDataWord, i64)>, first: i64, last: i64) {
-        let value = given.map_or(0, |(_, value)| value);
-        let less = of.map_or(0, |at| self.distance(at)) - value;
-        let given = given.map(|(given, _)| given);
-        let bound = LengthRange { of, given, first: first.saturating_add(less), last: last.saturating_add(less) };
+    /// Constrains the length to `first..=last`, given that the bounds derive from the field at
+    /// offset `field`, and from a word of action data with its current value.
+    pub fn bound_length_by(
+        &mut self,
+        field: Option<u16>,
+        action_data: Option<(ActionDataWord, i64)>,
+        first: i64,
+        last: i64,
+    ) {
+        let value = action_data.map_or(0, |(_, value)| value);
+        let base = field.map_or(0, |at| self.distance(at)) - value;
+        let action_word = action_data.map(|(word, _)| word);
+        let bound = LengthRange {
+            field,
+            action_data: action_word,
+            first: first.saturating_add(base),
+            last: last.saturating_add(base),
+        };
         if !self.bounds.contains(&bound) {
             self.bounds.push(bound);
         }
@@ -184,8 +196,8 @@ impl PathConstraints {
 
     /// Narrows `lengths` by a range. `value`: current value of its action data.
     fn narrow_lengths(&mut self, bound: LengthRange, value: i64) {
-        let less = bound.of.map_or(0, |at| self.distance(at)) - value;
-        let (first, last) = (bound.first.saturating_sub(less), bound.last.saturating_sub(less));
+        let base = bound.field.map_or(0, |at| self.distance(at)) - value;
+        let (first, last) = (bound.first.saturating_sub(base), bound.last.saturating_sub(base));
         self.lengths = (self.lengths.0.max(first), self.lengths.1.min(last));
     }
 
@@ -200,38 +212,38 @@ impl PathConstraints {
 
     /// Returns the number minus the packet's length, for this packet.
     pub fn length_offset(&self, length: LinearLength) -> i64 {
-        length.more + length.of.map_or(0, |at| self.distance(at))
+        length.offset + length.field.map_or(0, |at| self.distance(at))
     }
 
     /// Returns the constant added to the lengths of a sum, including the distances of fields, for
     /// this packet.
     fn sum_offset(&self, words: &SymbolicSum) -> i64 {
-        words.more + words.of.iter().map(|at| self.distance(*at)).sum::<i64>()
+        words.length_offset + words.fields.iter().map(|at| self.distance(*at)).sum::<i64>()
     }
 
     /// Returns the number that is the packet's length plus `more` for this packet, and comes from
     /// the field at `of`.
-    pub fn length_from(&self, of: Option<u16>, more: i64) -> LinearLength {
-        LinearLength { more: more - of.map_or(0, |at| self.distance(at)), of }
+    pub fn length_from(&self, field: Option<u16>, offset: i64) -> LinearLength {
+        LinearLength { offset: offset - field.map_or(0, |at| self.distance(at)), field }
     }
 
-    /// Constrains the length so that the number stays in `0..=most`.
-    pub fn constrain_within(&mut self, length: LinearLength, most: i64) {
-        let more = self.length_offset(length);
-        self.bound_length_by(length.of, None, -more, most - more);
+    /// Constrains the length so that the number stays in `0..=max`.
+    pub fn constrain_within(&mut self, length: LinearLength, max: i64) {
+        let offset = self.length_offset(length);
+        self.bound_length_by(length.field, None, -offset, max - offset);
     }
 
-    /// Starts from the constraints of another packet of the path. `given` returns action data.
-    /// Returns `None` if action data exceed the limit.
+    /// Starts from the constraints of another packet of the path. `action_data` returns the current
+    /// value of a word of action data. Returns `None` if a value exceeds the limit.
     pub fn resume_path(
         &mut self,
         mask: &[u8; WINDOW],
         bounds: &[LengthRange],
-        given: impl Fn(ActionDataWord) -> Option<u64>,
+        action_data: impl Fn(ActionDataWord) -> Option<u64>,
     ) -> Option<()> {
         self.mask = *mask;
         for bound in bounds {
-            let value = bound.given.map_or(Some(0), &given)?;
+            let value = bound.action_data.map_or(Some(0), &action_data)?;
             self.narrow_lengths(*bound, i64::try_from(value).ok().filter(|value| *value < MAX_ACTION_DATA)?);
         }
         Some(())
@@ -245,7 +257,7 @@ impl PathConstraints {
     /// Constrains these bits of a slot.
     pub fn constrain_slot_bits(&mut self, sym: &SymbolicValue, mask: u64) {
         match sym {
-            SymbolicValue::Const | SymbolicValue::Fixed | SymbolicValue::Given(_) => {}
+            SymbolicValue::Const | SymbolicValue::Fixed | SymbolicValue::ActionData(_) => {}
             _ if mask == 0 => {}
             SymbolicValue::Bits(bits) => {
                 (0..64).filter(|bit| mask >> bit & 1 == 1).for_each(|bit| self.constrain_bit(bits[bit]));
@@ -299,67 +311,74 @@ impl PathConstraints {
         if let SymbolicValue::Length(length) = sym {
             return Some(*length);
         }
-        let at = self.packet_field(sym)?;
-        let add = value as i64 - self.length as i64;
-        let near = (-160..=0).contains(&add) && (20..=0xffff).contains(&value);
-        let known = self.end_relative_fields.contains(&at);
-        let free = self.end_relative_fields.len() < MAX_END_RELATIVE_FIELDS
-            && !self.end_relative_fields.iter().any(|other| other.abs_diff(at) < 2);
-        if !(near && (known || free) && !(0..16).any(|bit| self.is_constrained(at * 8 + bit))) {
+        let field = self.packet_field(sym)?;
+        let distance = value as i64 - self.length as i64;
+        // A length field counts all bytes of the packet but those of the headers before it.
+        let is_near = (-160..=0).contains(&distance) && (20..=0xffff).contains(&value);
+        let is_known = self.end_relative_fields.contains(&field);
+        let is_free = self.end_relative_fields.len() < MAX_END_RELATIVE_FIELDS
+            && !self.end_relative_fields.iter().any(|other| other.abs_diff(field) < 2);
+        if !(is_near && (is_known || is_free) && !(0..16).any(|bit| self.is_constrained(field * 8 + bit))) {
             return None;
         }
-        self.end_relative_fields.insert(at);
-        let length = LinearLength { more: 0, of: Some(at) };
+        self.end_relative_fields.insert(field);
+        let length = LinearLength { offset: 0, field: Some(field) };
         self.constrain_within(length, 0xffff);
         Some(length)
     }
 
     /// Adds bits, most significant first, to a sum: 16 to a word, the last word padded with zeros.
-    pub fn add_words(&mut self, sum: &mut SymbolicSum, data: &[SumOperand]) {
-        let mut at = 0;
-        for piece in data {
-            match piece {
+    /// A length that does not start at a word is constrained and added bit by bit.
+    pub fn add_words(&mut self, sum: &mut SymbolicSum, operands: &[SumOperand]) {
+        let mut bit_index = 0;
+        for operand in operands {
+            match operand {
                 SumOperand::Bit(bit, value) => {
-                    self.add_bit(sum, at % 16, *bit, *value);
-                    at += 1;
+                    self.add_bit(sum, bit_index % 16, *bit, *value);
+                    bit_index += 1;
                 }
-                SumOperand::Length(length) if at % 16 == 0 => {
+                SumOperand::Length(length) if bit_index % 16 == 0 => {
                     sum.lengths += 1;
-                    sum.more += length.more;
-                    sum.of.extend(length.of);
-                    at += 16;
+                    sum.length_offset += length.offset;
+                    sum.fields.extend(length.field);
+                    bit_index += 16;
                 }
                 SumOperand::Length(length) => {
                     self.constrain_length();
                     let value = (self.length as i64 + self.length_offset(*length)) as u16;
                     for bit in (0..16).rev() {
-                        self.add_bit(sum, at % 16, CONST, value >> bit & 1 == 1);
-                        at += 1;
+                        self.add_bit(sum, bit_index % 16, CONST, value >> bit & 1 == 1);
+                        bit_index += 1;
                     }
                 }
             }
         }
+        // Terms can still become constants, so more of them are allowed than in a rewrite.
         if sum.terms.len() > 4 * MAX_TERMS * 8 {
             self.fail(NotRewritable::TooMuch);
         }
     }
 
-    /// Adds a bit at position `at` of a word, from the highest.
-    fn add_bit(&mut self, sum: &mut SymbolicSum, at: u16, bit: u16, value: bool) {
+    /// Adds a bit at position `at` of a 16-bit word, from the highest. A packet bit at that
+    /// position of a word at any byte offset becomes a term. Any other bit is constrained and added
+    /// to the constant.
+    fn add_bit(&mut self, sum: &mut SymbolicSum, at: u16, origin: u16, value: bool) {
         let weight = 0x8000 >> at;
-        let aligned =
-            !is_constant(bit) && bit >= at && (bit - at).is_multiple_of(8) && ((bit - at) as usize) < (WINDOW - 1) * 8;
-        if !aligned {
-            self.constrain_bit(bit);
-            let more = if value { u64::from(weight) } else { 0 };
-            sum.constant += more;
-            match bit {
-                FIXED => sum.fixed += more,
-                _ => sum.open = true,
+        let is_aligned = !is_constant(origin)
+            && origin >= at
+            && (origin - at).is_multiple_of(8)
+            && ((origin - at) as usize) < (WINDOW - 1) * 8;
+        if !is_aligned {
+            self.constrain_bit(origin);
+            let addend = if value { u64::from(weight) } else { 0 };
+            sum.constant += addend;
+            match origin {
+                FIXED => sum.fixed += addend,
+                _ => sum.varies = true,
             }
             return;
         }
-        let first = (bit - at) / 8;
+        let first = (origin - at) / 8;
         match sum.terms.iter_mut().find(|(byte, mask)| *byte == first && mask & weight == 0) {
             Some((_, mask)) => *mask |= weight,
             None => sum.terms.push((first, weight)),
@@ -390,20 +409,21 @@ impl PathConstraints {
         if words.lengths > 0 {
             self.at_least((-self.sum_offset(words)).max(0) / i64::from(words.lengths) + 1);
         }
-        let rest = terms.sum_with(0, &self.window, self.length);
-        let constant = (u64::from(value) + 0xffff - u64::from(rest)) % 0xffff;
+        let variable_part = terms.sum_with(0, &self.window, self.length);
+        let constant = (u64::from(value) + 0xffff - u64::from(variable_part)) % 0xffff;
         // 0 and 0xffff give different sums if all other terms are 0.
         if constant != 0 {
             return Some(constant);
         }
-        let some = words.lengths > 0 || words.fixed > 0 || self.constrained_sum(words) > 0;
-        (value != 0 && some).then_some(0xffff)
+        let is_nonzero = words.lengths > 0 || words.fixed > 0 || self.constrained_sum(words) > 0;
+        (value != 0 && is_nonzero).then_some(0xffff)
     }
 
     /// Returns the sum of the constrained terms.
     fn constrained_sum(&self, words: &SymbolicSum) -> i64 {
-        let known = |(at, bits): &(u16, u16)| word(&self.window, *at as usize) & self.constrained_bits(*at) & bits;
-        words.terms.iter().map(|term| i64::from(known(term))).sum()
+        let constrained_part =
+            |(at, bits): &(u16, u16)| word(&self.window, *at as usize) & self.constrained_bits(*at) & bits;
+        words.terms.iter().map(|term| i64::from(constrained_part(term))).sum()
     }
 
     /// Returns the constrained bits of a word.

@@ -44,7 +44,7 @@ pub enum CountedBytes {
     /// A length.
     Length(LinearLength),
     /// A constant.
-    These(u64),
+    Constant(u64),
 }
 
 impl CountedBytes {
@@ -53,15 +53,18 @@ impl CountedBytes {
 
     /// Returns whether the difference to the packet's length is different for each flow.
     pub fn is_per_flow(self) -> bool {
-        matches!(self, CountedBytes::Length(LinearLength { of: Some(_), .. }))
+        matches!(self, CountedBytes::Length(LinearLength { field: Some(_), .. }))
     }
 
-    /// Returns the byte formula of a flow. `own` returns the flow's difference.
-    pub fn byte_formula(self, own: impl FnOnce() -> u64) -> ByteCount {
+    /// Returns the byte formula of a flow. `own_difference` returns the flow's difference to the
+    /// packet's length.
+    pub fn byte_formula(self, own_difference: impl FnOnce() -> u64) -> ByteCount {
         match self {
-            CountedBytes::Length(LinearLength { of: Some(_), .. }) => ByteCount { length: true, add: own() },
-            CountedBytes::Length(LinearLength { more, .. }) => ByteCount { length: true, add: more as u64 },
-            CountedBytes::These(bytes) => ByteCount { length: false, add: bytes },
+            CountedBytes::Length(LinearLength { field: Some(_), .. }) => {
+                ByteCount { length: true, add: own_difference() }
+            }
+            CountedBytes::Length(LinearLength { offset, .. }) => ByteCount { length: true, add: offset as u64 },
+            CountedBytes::Constant(bytes) => ByteCount { length: false, add: bytes },
         }
     }
 }

@@ -31,26 +31,29 @@ fn packet_bit(window: &[u8; WINDOW], bit: u16) -> u64 {
 impl TenantIdBits {
     /// Creates the position from the constraints of a packet, given the variable's origin and
     /// value. Returns `None` if the id does not consist of bits of the window.
-    pub fn new(constraints: &PathConstraints, sym: &SymbolicValue, value: u64) -> Option<TenantIdBits> {
-        let SymbolicValue::Bits(bits) = sym else { return None };
+    pub fn new(constraints: &PathConstraints, origin: &SymbolicValue, value: u64) -> Option<TenantIdBits> {
+        let SymbolicValue::Bits(bits) = origin else { return None };
+        // The bits above the id are those that the program determines.
         let width = bits.iter().rposition(|bit| *bit != FIXED)? + 1;
         let bits = bits[..width].to_vec();
         if bits.iter().any(|bit| usize::from(*bit) >= 8 * WINDOW) {
             return None;
         }
-        let (mut mask, mut looked_at) = ([0; WORDS], [0; WORDS]);
+        let (mut mask, mut values) = ([0; WORDS], [0; WORDS]);
         mask.iter_mut().zip(words(&constraints.mask)).for_each(|(to, word)| *to = word);
-        for (at, to) in looked_at.iter_mut().enumerate() {
+        for (at, to) in values.iter_mut().enumerate() {
             *to = window_word(&constraints.window, at) & mask[at];
         }
-        let place = TenantIdBits { mask, value: looked_at, bits };
-        (place.tenant_id(&constraints.window) == value).then_some(place)
+        let position = TenantIdBits { mask, value: values, bits };
+        (position.tenant_id(&constraints.window) == value).then_some(position)
     }
 
+    /// Returns whether a packet has the header bits for which the position holds.
     fn matches_packet(&self, window: &[u8; WINDOW]) -> bool {
         (0..WORDS).all(|at| window_word(window, at) & self.mask[at] == self.value[at])
     }
 
+    /// Returns the tenant id of a packet that matches.
     fn tenant_id(&self, window: &[u8; WINDOW]) -> u64 {
         self.bits.iter().rev().fold(0, |number, at| number << 1 | packet_bit(window, *at))
     }

@@ -47,7 +47,8 @@ impl<T> WorkerCell<T> {
         self.inside.lock()
     }
 
-    /// Locks the state for a visitor, after the worker's current batch.
+    /// Locks the state for a visitor, after the worker's current batch. The worker cannot lock the
+    /// state again before the guard is dropped.
     pub fn lock_for_visitor(&self) -> WorkerCellGuard<'_, T> {
         let door = self.door.lock();
         self.visited.store(true, Ordering::Release);

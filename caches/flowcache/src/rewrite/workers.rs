@@ -38,9 +38,9 @@ struct SharedCaches {
     /// Template of the workers' caches. It runs no packets. Its engine writes tables and reads
     /// counters.
     model: RewriteCache<Jit>,
-    seats: Vec<Arc<WorkerCell<RewriteCache<Jit>>>>,
+    cells: Vec<Arc<WorkerCell<RewriteCache<Jit>>>>,
     /// Statistics of the caches of former workers.
-    gone: RewriteStats,
+    former_stats: RewriteStats,
 }
 
 /// Totals over all caches.
@@ -64,7 +64,11 @@ impl PerWorkerCaches {
     /// Creates caches for workers with the configuration of `model`: capacity, timeouts, and each
     /// worker's budget and pacing.
     pub fn new(model: RewriteCache<Jit>) -> PerWorkerCaches {
-        PerWorkerCaches(Arc::new(Mutex::new(SharedCaches { model, seats: Vec::new(), gone: RewriteStats::default() })))
+        PerWorkerCaches(Arc::new(Mutex::new(SharedCaches {
+            model,
+            cells: Vec::new(),
+            former_stats: RewriteStats::default(),
+        })))
     }
 
     fn lock_shared(&self) -> MutexGuard<'_, SharedCaches> {
@@ -79,9 +83,9 @@ impl PerWorkerCaches {
         let mut shared = self.lock_shared();
         let cache = shared.model.new_for_worker()?;
         let reasons = cache.reasons().clone();
-        let seat = Arc::new(WorkerCell::new(cache));
-        shared.seats.push(seat.clone());
-        Ok(WorkerCache { all: self.clone(), seat, reasons })
+        let cell = Arc::new(WorkerCell::new(cache));
+        shared.cells.push(cell.clone());
+        Ok(WorkerCache { all: self.clone(), cell, reasons })
     }
 
     /// Calls `at` with the engine that shares tables and objects with the workers. Counters can
@@ -93,10 +97,10 @@ impl PerWorkerCaches {
     /// Applies all deferred counts up to this call to counters, tallies and idle times. Workers can
     /// continue after every few rows.
     pub fn flush_counters(&self) {
-        let seats = self.lock_shared().seats.clone();
-        seats.iter().for_each(|seat| seat.lock_for_visitor().inside.start_flush());
-        for seat in &seats {
-            while seat.lock_for_visitor().inside.flush_counters_bounded(ROWS_PER_VISIT) {}
+        let cells = self.lock_shared().cells.clone();
+        cells.iter().for_each(|cell| cell.lock_for_visitor().inside.start_flush());
+        for cell in &cells {
+            while cell.lock_for_visitor().inside.flush_counters_bounded(ROWS_PER_VISIT) {}
         }
     }
 
@@ -106,24 +110,24 @@ impl PerWorkerCaches {
     /// No state has changed.
     pub fn write(&self, batch: &WriteBatch) -> Result<(), WriteError> {
         let mut shared = self.lock_shared();
-        let SharedCaches { model, seats, .. } = &mut *shared;
+        let SharedCaches { model, cells, .. } = &mut *shared;
         let mut caches: Vec<WorkerCellGuard<'_, RewriteCache<Jit>>> =
-            seats.iter().map(|seat| seat.lock_for_visitor()).collect();
-        let counts = batch.updates.iter().any(sets_counters);
-        for visit in &mut caches {
+            cells.iter().map(|cell| cell.lock_for_visitor()).collect();
+        let must_flush = batch.updates.iter().any(sets_counters);
+        for guard in &mut caches {
             // Removing the stale rewrites flushes the counts of a modified entry. Counts of a
             // deleted entry are not needed.
-            if counts {
-                visit.inside.flush_counters();
+            if must_flush {
+                guard.inside.flush_counters();
             }
             // A worker that waits for its cell must not block the writer.
-            visit.inside.engine_mut().park();
+            guard.inside.engine_mut().park();
         }
-        let mut noted: Vec<(StateChange, Option<u32>)> = Vec::new();
-        model.engine_mut().write_noting(batch, |change, number| noted.push((change.clone(), number)))?;
-        for visit in &mut caches {
-            let cache = &mut *visit.inside;
-            let stale = cache.stale_places(&noted);
+        let mut changes: Vec<(StateChange, Option<u32>)> = Vec::new();
+        model.engine_mut().write_noting(batch, |change, number| changes.push((change.clone(), number)))?;
+        for guard in &mut caches {
+            let cache = &mut *guard.inside;
+            let stale = cache.stale_places(&changes);
             cache.builder.stats.stale += stale.len() as u64;
             cache.discard_places(&stale.into_iter().collect::<Vec<u32>>());
         }
@@ -136,7 +140,7 @@ impl PerWorkerCaches {
     /// If a worker exists.
     pub fn load(&self, batches: &mut dyn Iterator<Item = WriteBatch>) {
         let mut shared = self.lock_shared();
-        assert!(shared.seats.is_empty(), "workers' rewrites would not know of what is loaded");
+        assert!(shared.cells.is_empty(), "workers' rewrites would not know of what is loaded");
         let Ok(()) = shared.model.engine_mut().load_batches(batches.map(Ok::<_, std::convert::Infallible>));
     }
 
@@ -144,14 +148,14 @@ impl PerWorkerCaches {
     pub fn advance_time(&self, now: u64) {
         let mut shared = self.lock_shared();
         shared.model.engine_mut().advance_time(now);
-        shared.seats.iter().for_each(|seat| seat.lock_for_visitor().inside.discard_idle(now));
+        shared.cells.iter().for_each(|cell| cell.lock_for_visitor().inside.discard_idle(now));
     }
 
     /// Returns the sum of the statistics.
     pub fn stats(&self) -> RewriteStats {
         let shared = self.lock_shared();
-        let mut stats = shared.gone.clone();
-        shared.seats.iter().for_each(|seat| stats.add(seat.lock_for_visitor().inside.stats()));
+        let mut stats = shared.former_stats.clone();
+        shared.cells.iter().for_each(|cell| stats.add(cell.lock_for_visitor().inside.stats()));
         stats
     }
 
@@ -159,9 +163,9 @@ impl PerWorkerCaches {
     pub fn totals(&self) -> CacheTotals {
         let shared = self.lock_shared();
         shared
-            .seats
+            .cells
             .iter()
-            .fold(CacheTotals::default(), |held, seat| held.add_totals(seat.lock_for_visitor().inside.totals()))
+            .fold(CacheTotals::default(), |held, cell| held.add_totals(cell.lock_for_visitor().inside.totals()))
     }
 }
 
@@ -197,7 +201,7 @@ impl<R: BackingEngine> RewriteCache<R> {
 /// Cache of one worker.
 pub struct WorkerCache {
     all: PerWorkerCaches,
-    seat: Arc<WorkerCell<RewriteCache<Jit>>>,
+    cell: Arc<WorkerCell<RewriteCache<Jit>>>,
     reasons: ReasonTable,
 }
 
@@ -211,40 +215,40 @@ impl Engine for WorkerCache {
     }
 
     fn process(&mut self, batch: &mut Batch, out: &mut BatchOutput) {
-        self.seat.lock_for_worker().process(batch, out);
+        self.cell.lock_for_worker().process(batch, out);
     }
 
     fn take_trace_notes(&mut self) -> Vec<(u16, String)> {
-        self.seat.lock_for_worker().take_trace_notes()
+        self.cell.lock_for_worker().take_trace_notes()
     }
 
     fn tick(&mut self, now: u64, _out: &mut BatchOutput) {
-        self.seat.lock_for_worker().discard_idle(now);
+        self.cell.lock_for_worker().discard_idle(now);
     }
 
     fn on_idle(&mut self) {
-        self.seat.lock_for_worker().on_idle();
+        self.cell.lock_for_worker().on_idle();
     }
 }
 
 impl Drop for WorkerCache {
     fn drop(&mut self) {
         let mut shared = self.all.lock_shared();
-        shared.seats.retain(|seat| !Arc::ptr_eq(seat, &self.seat));
-        let mut cache = self.seat.lock_for_worker();
+        shared.cells.retain(|cell| !Arc::ptr_eq(cell, &self.cell));
+        let mut cache = self.cell.lock_for_worker();
         cache.flush_counters();
         cache.on_idle();
-        shared.gone.add(cache.stats());
+        shared.former_stats.add(cache.stats());
     }
 }
 
 impl RewriteCache<Jit> {
     /// Creates an empty cache for another worker, with the same tables, objects and configuration.
     fn new_for_worker(&self) -> Result<RewriteCache<Jit>, LoadError> {
-        let known = self.builder.facts.clone();
+        let facts = self.builder.facts.clone();
         let mut cache = RewriteCache::from_engine(
             self.backing.new_worker(),
-            known,
+            facts,
             self.config.clone(),
             self.builder.flows.capacity(),
         )?;

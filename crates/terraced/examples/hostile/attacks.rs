@@ -65,26 +65,28 @@ pub async fn attack(name: &str, target: Target, until: Instant) -> u64 {
         "large messages" | "oversized messages" | "empty updates" => 4,
         _ => 16,
     };
-    let mut all = JoinSet::new();
+    let mut running = JoinSet::new();
     for _ in 0..tasks {
         let (name, target) = (name.to_owned(), target.clone());
-        all.spawn(async move {
-            let mut times = 0;
+        running.spawn(async move {
+            let mut repetitions = 0;
             while Instant::now() < until {
-                times += once(&name, &target, until).await;
+                repetitions += once(&name, &target, until).await;
                 // A client that is rejected at once retries, but other tasks must run as well.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            times
+            repetitions
         });
     }
-    let mut times = 0;
-    while let Some(done) = all.join_next().await {
-        times += done.unwrap_or(0);
+    let mut repetitions = 0;
+    while let Some(outcome) = running.join_next().await {
+        repetitions += outcome.unwrap_or(0);
     }
-    times
+    repetitions
 }
 
+/// Runs an attack once, until `until` at most. Returns the number of repetitions that it counts
+/// itself; 1 if it was in progress at the end.
 async fn once(name: &str, target: &Target, until: Instant) -> u64 {
     let attempt = async {
         match name {
@@ -101,42 +103,43 @@ async fn once(name: &str, target: &Target, until: Instant) -> u64 {
             _ => bad_token(target, until).await,
         }
     };
-    let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
-    match tokio::time::timeout(left, attempt).await {
-        Ok(times) => times.unwrap_or(0),
+    let remaining = until.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
+    match tokio::time::timeout(remaining, attempt).await {
+        Ok(repetitions) => repetitions.unwrap_or(0),
         // In progress when the time was over.
         Err(_) => 1,
     }
 }
 
+/// Sends requests with updates that are no protobuf messages.
 async fn malformed(target: &Target, until: Instant) -> Option<u64> {
     let channel = Channel::from_shared(format!("http://{}", target.plain)).ok()?.connect().await.ok()?;
-    let mut raw = tonic::client::Grpc::new(channel);
-    let mut times = 0;
+    let mut rpc = tonic::client::Grpc::new(channel);
+    let mut repetitions = 0;
     while Instant::now() < until {
-        raw.ready().await.ok()?;
+        rpc.ready().await.ok()?;
         let codec = tonic_prost::ProstCodec::<Malformed, WriteResponse>::default();
         let mut request =
-            tonic::Request::new(Malformed { updates: Bytes::from(vec![0xff; 1 + times as usize % 4_000]) });
+            tonic::Request::new(Malformed { updates: Bytes::from(vec![0xff; 1 + repetitions as usize % 4_000]) });
         if let Some(token) = &target.token {
             request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().ok()?);
         }
-        let _ = raw.unary(request, PathAndQuery::from_static("/p4.v1.P4Runtime/Write"), codec).await;
-        times += 1;
+        let _ = rpc.unary(request, PathAndQuery::from_static("/p4.v1.P4Runtime/Write"), codec).await;
+        repetitions += 1;
     }
-    Some(times)
+    Some(repetitions)
 }
 
 /// Sends a `WriteRequest` of empty updates: two bytes each, and hundreds when decoded.
 async fn empty(target: &Target, until: Instant) -> Option<u64> {
     let mut client = target.client().await?;
-    let mut times = 0;
+    let mut repetitions = 0;
     while Instant::now() < until {
-        let many = vec![Update::default(); 500_000];
-        let _ = client.write(many, Atomicity::ContinueOnError).await;
-        times += 1;
+        let updates = vec![Update::default(); 500_000];
+        let _ = client.write(updates, Atomicity::ContinueOnError).await;
+        repetitions += 1;
     }
-    Some(times)
+    Some(repetitions)
 }
 
 /// Starts requests and never ends them.
@@ -144,18 +147,19 @@ async fn endless(target: &Target, until: Instant) -> Option<u64> {
     let channel = Channel::from_shared(format!("http://{}", target.plain)).ok()?.connect().await.ok()?;
     let mut hanging = JoinSet::new();
     for _ in 0..64 {
-        let mut raw = tonic::client::Grpc::new(channel.clone());
+        let mut rpc = tonic::client::Grpc::new(channel.clone());
         hanging.spawn(async move {
-            raw.ready().await.ok()?;
+            rpc.ready().await.ok()?;
             let codec = tonic_prost::ProstCodec::<Malformed, WriteResponse>::default();
-            let nothing = tonic::Request::new(tokio_stream::pending());
-            raw.client_streaming(nothing, PathAndQuery::from_static("/p4.v1.P4Runtime/Write"), codec).await.ok()
+            let request = tonic::Request::new(tokio_stream::pending());
+            rpc.client_streaming(request, PathAndQuery::from_static("/p4.v1.P4Runtime/Write"), codec).await.ok()
         });
     }
     tokio::time::sleep(until.saturating_duration_since(Instant::now())).await;
     Some(hanging.len() as u64)
 }
 
+/// Sends the preface of HTTP/2, then random bytes.
 async fn noise(target: &Target) -> Option<u64> {
     let mut connection = TcpStream::connect(target.plain).await.ok()?;
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
@@ -164,6 +168,7 @@ async fn noise(target: &Target) -> Option<u64> {
     Some(1)
 }
 
+/// Sends an update of `bytes` bytes.
 async fn large(target: &Target, bytes: usize) -> Option<u64> {
     let mut client = target.client().await?;
     let entry = TableEntry { metadata: vec![1; bytes].into(), ..TableEntry::default() };
@@ -193,40 +198,43 @@ async fn connection(target: &Target, until: Instant) -> Option<u64> {
     Some(1)
 }
 
+/// Sends packets for output as fast as the node takes them, as the primary of a role of its own.
 async fn packet_out(target: &Target, until: Instant) -> Option<u64> {
     let mut client = target.client().await?;
     client.role = Role { name: format!("flood {}", fastrand::u32(..)), ..Role::default() };
     let (stream, _) = client.arbitrate(Some(1)).await.ok()?;
     let metadata = vec![PacketMetadata { metadata_id: 1, value: Bytes::from_static(&[1]) }];
-    let mut times = 0;
+    let mut repetitions = 0;
     while Instant::now() < until {
         let packet = PacketOut { payload: vec![0x55; 1_000].into(), metadata: metadata.clone() };
         stream.send(Out::Packet(packet)).await.ok()?;
-        times += 1;
+        repetitions += 1;
     }
-    Some(times)
+    Some(repetitions)
 }
 
+/// Connects with a certificate of another authority, which the node must reject.
 async fn wrong_certificate(target: &Target) -> Option<u64> {
     let address = target.tls?;
     let key = KeyPair::generate().ok()?;
-    let own = CertificateParams::new(vec!["stranger.test".to_owned()]).ok()?.self_signed(&key).ok()?;
-    let identity = Some((own.pem(), key.serialize_pem()));
-    let tls = Some(ClientTls { authority: own.pem(), identity, server_name: Some("node.test".to_owned()) });
+    let certificate = CertificateParams::new(vec!["stranger.test".to_owned()]).ok()?.self_signed(&key).ok()?;
+    let identity = Some((certificate.pem(), key.serialize_pem()));
+    let tls = Some(ClientTls { authority: certificate.pem(), identity, server_name: Some("node.test".to_owned()) });
     let options = ConnectOptions { tls, ..ConnectOptions::default() };
-    let got_in = Client::connect(&format!("https://127.0.0.1:{}", address.port()), 1, &options).await.is_ok();
-    assert!(!got_in, "a stranger's certificate is good enough");
+    let is_accepted = Client::connect(&format!("https://127.0.0.1:{}", address.port()), 1, &options).await.is_ok();
+    assert!(!is_accepted, "a stranger's certificate is good enough");
     Some(1)
 }
 
+/// Sends requests with a wrong token, which the node must reject.
 async fn bad_token(target: &Target, until: Instant) -> Option<u64> {
     let options = ConnectOptions { token: Some("guessed".to_owned()), ..ConnectOptions::default() };
     let mut client = Client::connect(&format!("http://{}", target.plain), 1, &options).await.ok()?;
-    let mut times = 0;
+    let mut repetitions = 0;
     while Instant::now() < until {
         let answer = client.rpc.capabilities(CapabilitiesRequest::default()).await;
         assert!(target.token.is_none() || answer.is_err(), "a wrong token is good enough");
-        times += 1;
+        repetitions += 1;
     }
-    Some(times)
+    Some(repetitions)
 }

@@ -48,11 +48,14 @@ const KEPT: u64 = 64;
 /// Maximum memory after the second run beyond that after the first, in MiB.
 const GROWN: u64 = 16;
 
+/// Measures the node under attack, or with the argument `attack` is the attacking process.
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match &arguments[..] {
-        [word, name, plain, tls, seconds] if word == "attack" => attacker(name, plain, tls, seconds),
-        rest => measure(rest.first().and_then(|text| text.parse().ok()).unwrap_or(4), rest.get(1).map(String::as_str)),
+        [command, name, plain, tls, seconds] if command == "attack" => attacker(name, plain, tls, seconds),
+        options => {
+            measure(options.first().and_then(|text| text.parse().ok()).unwrap_or(4), options.get(1).map(String::as_str))
+        }
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -64,6 +67,8 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs as the attacking process: attacks the addresses for `seconds`, and prints the number of
+/// repetitions.
 fn attacker(name: &str, plain: &str, tls: &str, seconds: &str) -> anyhow::Result<bool> {
     let target = Target { plain: plain.parse()?, tls: Some(tls.parse()?), token: Some(TOKEN.to_owned()) };
     let until = Instant::now() + Duration::from_secs(seconds.parse()?);
@@ -76,12 +81,14 @@ fn attacker(name: &str, plain: &str, tls: &str, seconds: &str) -> anyhow::Result
 fn leave_the_worker_alone() {
     let pid = std::process::id().to_string();
     let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
-    let done = Command::new("taskset").args(["-cp", &format!("1-{}", last.max(1)), &pid]).output();
-    if !done.is_ok_and(|output| output.status.success()) {
+    let output = Command::new("taskset").args(["-cp", &format!("1-{}", last.max(1)), &pid]).output();
+    if !output.is_ok_and(|result| result.status.success()) {
         eprintln!("taskset does not work here: the service may take time from the worker");
     }
 }
 
+/// Creates an authority and the node's certificate. The node requires certificates of clients from
+/// the same authority.
 fn tls() -> anyhow::Result<Tls> {
     let mut params = CertificateParams::new(vec![])?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -96,13 +103,14 @@ fn tls() -> anyhow::Result<Tls> {
 /// Starts a node with a worker that always has packets.
 fn node() -> anyhow::Result<Arc<Node>> {
     let mut frame = vec![0; 64];
+    // The lowest byte of the destination, for which an entry exists.
     frame[5] = 1;
     let port = AttachedPort { id: PortId(1), port: Box::new(Mill::new(frame)) };
-    let seats = vec![WorkerSpec { core: Some(0), ports: vec![port] }];
+    let workers = vec![WorkerSpec { core: Some(0), ports: vec![port] }];
     let settings = interp::Config { cpu_port: Some(510), ..interp::Config::default() };
     let parts = NodeParts {
         device_id: 1,
-        seats,
+        seats: workers,
         idle: IdlePolicy::BUSY,
         settings,
         engine: native(),
@@ -113,9 +121,9 @@ fn node() -> anyhow::Result<Arc<Node>> {
     let node = Arc::new(Node::start(parts)?);
     // The worker is pinned; threads started later are kept off its processor.
     leave_the_worker_alone();
-    let weak = Arc::downgrade(&node);
+    let weak_node = Arc::downgrade(&node);
     std::thread::spawn(move || {
-        while let Some(node) = weak.upgrade() {
+        while let Some(node) = weak_node.upgrade() {
             node.tick();
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -123,10 +131,11 @@ fn node() -> anyhow::Result<Arc<Node>> {
     Ok(node)
 }
 
-fn memory(line: &str) -> u64 {
+/// Returns a value of `/proc/self/status` in MiB, such as `VmRSS:`.
+fn memory(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let found = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
-    found.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
+    let value = status.lines().find_map(|text| text.strip_prefix(name)).unwrap_or_default();
+    value.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
 /// Returns the time that the worker ran on its processor, as the system counts it
@@ -149,23 +158,24 @@ async fn witness(target: Target, forward: Forward, waits: Arc<Mutex<Vec<Duration
         Ok(stream) => stream,
         Err(error) => return eprintln!("the other client may not write: {error}"),
     };
-    let mut told = false;
+    let mut is_reported = false;
     for number in 0.. {
         tokio::time::sleep(Duration::from_millis(10)).await;
         let began = Instant::now();
         let update = forward.update(update::Type::Modify, 2, number % 500);
         let written = client.write(vec![update], Atomicity::ContinueOnError).await;
-        let one = TableEntry { action: None, ..forward.entry(2, 0) };
-        let wanted = Entity { entity: Some(entity::Entity::TableEntry(one)) };
+        let key = TableEntry { action: None, ..forward.entry(2, 0) };
+        let wanted = Entity { entity: Some(entity::Entity::TableEntry(key)) };
         let read = client.read_all(vec![wanted]).await;
         if let (Ok(()), Ok([_])) = (&written, read.as_deref()) {
             waits.lock().push(began.elapsed());
-        } else if !std::mem::replace(&mut told, true) {
+        } else if !std::mem::replace(&mut is_reported, true) {
             eprintln!("the other client is not served: {written:?} {:?}", read.err());
         }
     }
 }
 
+/// Loads the program and writes [`ENTRIES`] entries.
 async fn prepare(client: &mut Client) -> anyhow::Result<Forward> {
     let pipeline = forward::pipeline();
     forward::commit(client, &pipeline).await;
@@ -189,21 +199,25 @@ struct Seen {
     median: f64,
 }
 
+/// Measures the node for `time`: forwarded packets, the worker's processor time, and the latency of
+/// the other client.
 async fn watch(node: &Node, waits: &Mutex<Vec<Duration>>, time: Duration) -> Seen {
     let forwarded = || node.counts().iter().map(|counts| counts.forwarded.packets).sum::<u64>();
     let take = || std::mem::take(&mut *waits.lock());
     take();
-    let (before, had, began) = (forwarded(), worked(), Instant::now());
+    let (before, ran_before, began) = (forwarded(), worked(), Instant::now());
     tokio::time::sleep(time).await;
-    let (packets, passed) = ((forwarded() - before) as f64, began.elapsed());
-    let had = worked().zip(had).map_or(passed, |(now, then)| now.saturating_sub(then)).as_secs_f64();
-    let (rate, share) = (packets / had / 1e6, 100.0 * had / passed.as_secs_f64());
+    let (packets, elapsed) = ((forwarded() - before) as f64, began.elapsed());
+    let ran = worked().zip(ran_before).map_or(elapsed, |(now, then)| now.saturating_sub(then)).as_secs_f64();
+    let (rate, share) = (packets / ran / 1e6, 100.0 * ran / elapsed.as_secs_f64());
     let mut waits: Vec<f64> = take().iter().map(|wait| wait.as_secs_f64() * 1e3).collect();
     waits.sort_by(f64::total_cmp);
     let at = |index: usize| waits.get(index).copied().unwrap_or(f64::INFINITY);
     Seen { rate, share, answers: waits.len(), longest: at(waits.len().wrapping_sub(1)), median: at(waits.len() / 2) }
 }
 
+/// Runs the attacks twice on one node. Returns whether the node was as good after them as before.
+/// `seconds`: duration of each attack; `only`: name of the one attack to run.
 fn measure(seconds: u64, only: Option<&str>) -> anyhow::Result<bool> {
     let node = node()?;
     // As in `terraced`.
@@ -216,8 +230,8 @@ fn measure(seconds: u64, only: Option<&str>) -> anyhow::Result<bool> {
         let access = AccessList { tokens: vec![(TokenHash::of(TOKEN), ClientPermission::PipelineOwner)] };
         let credentials = Credentials::new(Some(&self::tls()?), access)?;
         let options = ServeOptions { credentials, ..ServeOptions::default() };
-        let served = serve(vec![plain, tls_listener], node.clone(), options, std::future::pending());
-        tokio::spawn(served);
+        let server = serve(vec![plain, tls_listener], node.clone(), options, std::future::pending());
+        tokio::spawn(server);
         let forward = {
             let mut client = target.client().await.ok_or_else(|| anyhow::anyhow!("the node does not serve"))?;
             let (_stream, _) = client.arbitrate(Some(1)).await?;
@@ -226,26 +240,30 @@ fn measure(seconds: u64, only: Option<&str>) -> anyhow::Result<bool> {
         let waits: Arc<Mutex<Vec<Duration>>> = Arc::default();
         tokio::spawn(witness(target.clone(), forward, waits.clone()));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let rested = memory("VmRSS:");
-        let mut good = true;
-        let mut after = Vec::new();
-        for time in 1..=2 {
-            println!("time {time}");
-            good &= attacks_in_turn(&node, &target, &waits, seconds, only).await?;
+        let memory_at_rest = memory("VmRSS:");
+        let mut is_good = true;
+        let mut memory_after = Vec::new();
+        for repetition in 1..=2 {
+            println!("time {repetition}");
+            is_good &= attacks_in_turn(&node, &target, &waits, seconds, only).await?;
             // Threads release memory that they keep for further requests when they have been idle
             // for a while.
             tokio::time::sleep(Duration::from_secs(12)).await;
-            after.push(memory("VmRSS:"));
+            memory_after.push(memory("VmRSS:"));
         }
-        println!("memory, MiB: {rested} before, {} and {} after attacks", after[0], after[1]);
-        if after.iter().any(|mib| *mib > rested + KEPT) || after[1] > after[0] + GROWN {
+        println!("memory, MiB: {memory_at_rest} before, {} and {} after attacks", memory_after[0], memory_after[1]);
+        if memory_after.iter().any(|memory_mib| *memory_mib > memory_at_rest + KEPT)
+            || memory_after[1] > memory_after[0] + GROWN
+        {
             println!("  memory was not given back: {KEPT} MiB more than before, and {GROWN} more the second time, are the bound");
-            good = false;
+            is_good = false;
         }
-        Ok(good)
+        Ok(is_good)
     })
 }
 
+/// Runs each attack, in another process, and prints measurements before, during and after it.
+/// Returns whether the node withstood all of them.
 async fn attacks_in_turn(
     node: &Node,
     target: &Target,
@@ -254,9 +272,9 @@ async fn attacks_in_turn(
     only: Option<&str>,
 ) -> anyhow::Result<bool> {
     let (plain, tls) = (target.plain.to_string(), target.tls.unwrap_or(target.plain).to_string());
-    let most = (Limits::default().memory() >> 20) as u64;
+    let max_memory = (Limits::default().memory() >> 20) as u64;
     println!(
-        "forwarded: millions of packets in a second of the worker's, and how much of the time it had its processor (%); memory: MiB, {most} more at most; another client's write and read: ms"
+        "forwarded: millions of packets in a second of the worker's, and how much of the time it had its processor (%); memory: MiB, {max_memory} more at most; another client's write and read: ms"
     );
     println!(
         "{:<24} {:>9} {:>7} {:>7} {:>7} {:>4} {:>4} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8}",
@@ -274,7 +292,7 @@ async fn attacks_in_turn(
         "median",
         "longest"
     );
-    let mut good = true;
+    let mut is_good = true;
     for name in ATTACKS.into_iter().filter(|name| only.is_none_or(|only| *name == only)) {
         let before = watch(node, waits, Duration::from_secs(2)).await;
         // Writing 5 resets the peak (proc(5)).
@@ -303,21 +321,21 @@ async fn attacks_in_turn(
             during.median,
             during.longest
         );
-        let mut bad = Vec::new();
+        let mut faults = Vec::new();
         if attempts.parse::<u64>().unwrap_or(0) == 0 {
-            bad.push("the attack did not take place");
+            faults.push("the attack did not take place");
         }
         if during.answers == 0 || after.answers == 0 {
-            bad.push("the other client was not served");
+            faults.push("the other client was not served");
         }
         if during.rate == 0.0 || after.rate == 0.0 {
-            bad.push("nothing was forwarded");
+            faults.push("nothing was forwarded");
         }
-        if peak > memory_before + most {
-            bad.push("there was no bound");
+        if peak > memory_before + max_memory {
+            faults.push("there was no bound");
         }
-        bad.iter().for_each(|what| println!("  {what}"));
-        good &= bad.is_empty();
+        faults.iter().for_each(|fault| println!("  {fault}"));
+        is_good &= faults.is_empty();
     }
-    Ok(good)
+    Ok(is_good)
 }

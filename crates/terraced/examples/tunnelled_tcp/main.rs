@@ -45,13 +45,14 @@ fn spread(samples: &[f64]) -> (f64, f64, f64) {
     (at(sorted.len() / 2), at(0), at(sorted.len().saturating_sub(1)))
 }
 
+/// Starts all systems, measures them in each round, and prints their results and ratios.
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let rounds: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(5);
-    let seconds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3);
-    let before = arguments.next().map(PathBuf::from);
+    let rounds: usize = arguments.next().and_then(|argument| argument.parse().ok()).unwrap_or(5);
+    let seconds: u64 = arguments.next().and_then(|argument| argument.parse().ok()).unwrap_or(3);
+    let previous_build = arguments.next().map(PathBuf::from);
     let terraced = std::env::current_exe()?.with_file_name("../terraced");
-    let binary = |system: System| if system == System::RawBefore { before.as_ref() } else { Some(&terraced) };
+    let binary = |system: System| if system == System::RawBefore { previous_build.as_ref() } else { Some(&terraced) };
     let systems = System::ALL.into_iter().filter_map(|system| Some(World::new(system, binary(system)?)));
     let worlds = systems.collect::<anyhow::Result<Vec<World>>>()?;
     let mut samples: Vec<Samples> = worlds.iter().map(|_| Samples::default()).collect();
@@ -78,18 +79,18 @@ fn main() -> anyhow::Result<()> {
         "system", "TCP, Gbit/s", "resent", "lost", "bad sums", "104 bytes, kpps"
     );
     for (world, samples) in worlds.iter().zip(&samples) {
-        let text = |of: &[f64], digits: usize| {
-            let (median, least, most) = spread(of);
+        let summary = |values: &[f64], digits: usize| {
+            let (median, least, most) = spread(values);
             format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
         };
         println!(
             "{:<28} {:>24} {:>20} {:>8.0} {:>8.0} {:>26}",
             world.system.name(),
-            text(&samples.gigabits, 2),
-            text(&samples.resent, 0),
+            summary(&samples.gigabits, 2),
+            summary(&samples.resent, 0),
             samples.lost.iter().fold(0.0, |sum, lost| sum + lost),
             samples.wrong,
-            text(&samples.small, 0),
+            summary(&samples.small, 0),
         );
     }
     // By round, because other work on the machine differs between rounds.
@@ -102,7 +103,7 @@ fn main() -> anyhow::Result<()> {
     println!("TCP, tc to Linux, by round: {}", ratio(|of| &of.gigabits, System::Tc, System::Linux));
     println!("TCP, raw to Linux, by round: {}", ratio(|of| &of.gigabits, System::Raw, System::Linux));
     println!("small packets, tc to XDP, by round: {}", ratio(|of| &of.small, System::Tc, System::Xdp));
-    if before.is_some() {
+    if previous_build.is_some() {
         println!("TCP, raw to before, by round: {}", ratio(|of| &of.gigabits, System::Raw, System::RawBefore));
         println!("small packets, raw to before, by round: {}", ratio(|of| &of.small, System::Raw, System::RawBefore));
     }

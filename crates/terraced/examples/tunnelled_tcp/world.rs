@@ -157,18 +157,18 @@ impl World {
     /// A tool or a right is missing.
     pub fn new(system: System, terraced: &Path) -> anyhow::Result<World> {
         let name = |role: &str| format!("tcp{}-{}-{role}", std::process::id(), system as usize);
-        let (ends, middle) = ([name("a"), name("b")], name("g"));
+        let (ends, gateway_namespace) = ([name("a"), name("b")], name("g"));
         let mut namespaces = Vec::new();
-        for namespace in ends.iter().chain([&middle]) {
+        for namespace in ends.iter().chain([&gateway_namespace]) {
             ip(&format!("netns add {namespace}"))?;
             namespaces.push(Removed(namespace.clone()));
             ip(&format!("-n {namespace} link set lo up"))?;
             inside(namespace, "sysctl -qw net.ipv6.conf.default.disable_ipv6=1")?;
         }
         for (number, end) in (1..).zip(&ends) {
-            add_end(number, end, &middle)?;
+            add_end(number, end, &gateway_namespace)?;
             match system {
-                System::Linux => add_linux(number, &middle)?,
+                System::Linux => add_linux(number, &gateway_namespace)?,
                 System::XdpOffloads => drop(inside(end, "ethtool -K wire gro on")?),
                 _ if system.is_without_offloads() => {
                     inside(end, "ethtool -K wire tx off tso off gso off gro on")?;
@@ -179,10 +179,10 @@ impl World {
         let folder = tempfile::tempdir()?;
         let gateway = match system.cache() {
             None => {
-                inside(&middle, "sysctl -qw net.ipv4.ip_forward=1")?;
+                inside(&gateway_namespace, "sysctl -qw net.ipv4.ip_forward=1")?;
                 None
             }
-            Some(cache) => Some(start_gateway(system, terraced, folder.path(), cache, &middle)?),
+            Some(cache) => Some(start_gateway(system, terraced, folder.path(), cache, &gateway_namespace)?),
         };
         let mut server = Command::new("ip");
         server.args(["netns", "exec", &ends[1], "iperf3", "-s"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -191,7 +191,7 @@ impl World {
         Ok(World { system, _server, gateway, _folder: folder, ends, _namespaces: namespaces })
     }
 
-    /// Runs one TCP connection.
+    /// Runs one TCP connection for `seconds`.
     ///
     /// # Errors
     /// It does not connect.
@@ -218,7 +218,8 @@ impl World {
         Ok(TcpResult { gigabits: bits / 1e9, resent, for_nothing, wrong })
     }
 
-    /// Sends small packets as fast as one thread can. Returns how many arrive in a second.
+    /// Sends small packets for `time`, as fast as one thread can. Returns how many arrive in a
+    /// second.
     pub fn small_packets(&self, time: Duration) -> anyhow::Result<f64> {
         let [sender, receiver] = &self.ends;
         let frames: Vec<Packet> =
@@ -235,9 +236,9 @@ impl World {
         while start.elapsed() < time {
             port.send_all(&mut frames.iter());
         }
-        let took = start.elapsed();
+        let elapsed = start.elapsed();
         std::thread::sleep(Duration::from_millis(100));
-        Ok((arrived()? - before) as f64 / took.as_secs_f64())
+        Ok((arrived()? - before) as f64 / elapsed.as_secs_f64())
     }
 
     /// Prints what the gateway says about its flow cache.
@@ -258,12 +259,13 @@ impl World {
     }
 }
 
-/// Adds a kernel with a VXLAN device, and its link to the gateway.
-fn add_end(number: u32, end: &str, middle: &str) -> anyhow::Result<()> {
+/// Adds the kernel of one end: a VXLAN device in `namespace`, and a veth pair to the gateway's
+/// namespace. `number`: 1 or 2, part of all addresses.
+fn add_end(number: u32, namespace: &str, gateway: &str) -> anyhow::Result<()> {
     ip(&format!(
-        "-n {middle} link add port{number} mtu 1600 address 02:00:00:0{number}:00:01 type veth peer name wire mtu 1600 address 02:00:00:0{number}:00:02 netns {end}"
+        "-n {gateway} link add port{number} mtu 1600 address 02:00:00:0{number}:00:01 type veth peer name wire mtu 1600 address 02:00:00:0{number}:00:02 netns {namespace}"
     ))?;
-    ip(&format!("-n {middle} link set port{number} up"))?;
+    ip(&format!("-n {gateway} link set port{number} up"))?;
     for step in [
         "link set wire up".to_owned(),
         format!("address add 192.0.2.1{number}/32 dev wire"),
@@ -277,13 +279,13 @@ fn add_end(number: u32, end: &str, middle: &str) -> anyhow::Result<()> {
         format!("neighbour add 10.0.{number}.1 lladdr 02:00:5e:00:00:01 dev vx"),
         format!("route add default via 10.0.{number}.1"),
     ] {
-        ip(&format!("-n {end} {step}"))?;
+        ip(&format!("-n {namespace} {step}"))?;
     }
     Ok(())
 }
 
-/// Adds the gateway's side of Linux's own VXLAN.
-fn add_linux(number: u32, middle: &str) -> anyhow::Result<()> {
+/// Adds the gateway's side of Linux's own VXLAN to its namespace. `number`: that of the end.
+fn add_linux(number: u32, gateway: &str) -> anyhow::Result<()> {
     for step in [
         "address replace 192.0.2.1/32 dev lo".to_owned(),
         format!("route add 192.0.2.1{number}/32 dev port{number}"),
@@ -295,12 +297,13 @@ fn add_linux(number: u32, middle: &str) -> anyhow::Result<()> {
         format!("address add 10.0.{number}.1/24 dev vx{number}"),
         format!("neighbour add 10.0.{number}.2 lladdr 02:00:00:10:00:0{number} dev vx{number}"),
     ] {
-        ip(&format!("-n {middle} {step}"))?;
+        ip(&format!("-n {gateway} {step}"))?;
     }
     Ok(())
 }
 
-/// Starts `terraced` with ports in a namespace.
+/// Starts the binary `terraced` in `netns`, with its files in `folder` and the settings `cache` of
+/// its flow cache. Returns the process and its control socket, once it answers.
 fn start_gateway(
     system: System,
     terraced: &Path,
@@ -338,7 +341,7 @@ fn start_gateway(
     Ok((process, socket))
 }
 
-/// Builds a small UDP packet in VXLAN, complete as on a wire.
+/// Builds a small UDP packet in VXLAN, complete as on a wire. `flow`: part of the source ports.
 fn small_frame(flow: u16) -> Vec<u8> {
     let payload = [0x5a; 12];
     let ip = |len: usize, from: [u8; 4], to: [u8; 4]| {
