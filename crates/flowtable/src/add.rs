@@ -143,8 +143,9 @@ impl Local {
                 table.credits.give(self.number);
             }
         }
-        if result.is_err() {
-            table.owners.give(request.owner);
+        match result {
+            Ok(_) => table.owners.note_high_water(request.owner),
+            Err(_) => table.owners.give(request.owner),
         }
         result
     }

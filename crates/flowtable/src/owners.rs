@@ -41,15 +41,20 @@ impl Owners {
         let Some(account) = self.account(owner) else { return true };
         let limit = !account.inverted_limit.load(Relaxed);
         match account.entries.fetch_update(AcqRel, Acquire, |n| (n < limit).then_some(n + 1)) {
-            Ok(before) => {
-                if before >= account.high_water.load(Relaxed) {
-                    account.high_water.fetch_max(before + 1, Relaxed);
-                }
-                true
-            }
+            Ok(_) => true,
             Err(_) => {
                 account.refused.fetch_add(1, Relaxed);
                 false
+            }
+        }
+    }
+
+    /// Notes the number of entries after an addition.
+    pub fn note_high_water(&self, owner: u32) {
+        if let Some(account) = self.account(owner) {
+            let entries = account.entries.load(Relaxed);
+            if entries > account.high_water.load(Relaxed) {
+                account.high_water.fetch_max(entries, Relaxed);
             }
         }
     }

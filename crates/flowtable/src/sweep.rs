@@ -146,7 +146,11 @@ impl Local {
                     continue;
                 }
                 if word & life::DOUBT != 0 {
-                    if self.remove_record_if(table, record, |table, record| end_doubt(table, record)).is_some() {
+                    if !self.is_over(table, word) {
+                        // The idle time has become longer meanwhile.
+                        let certain = |now| (now == word).then_some(word & !life::DOUBT);
+                        life::change(table.records.life(record), certain);
+                    } else if self.remove_record_if(table, record, end_doubt).is_some() {
                         report.removed += 1;
                         on_expired(table.swept_entry(record, word, self.now));
                     }

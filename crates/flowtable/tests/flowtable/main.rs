@@ -1,0 +1,6 @@
+//! Tables that packets write, against a sequential model and by several threads.
+
+mod random;
+mod reference;
+mod sequential;
+mod threads;
