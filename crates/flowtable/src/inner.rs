@@ -10,10 +10,14 @@ use crate::protocol::grace::{Grace, PARKED};
 use crate::records::Records;
 use crate::statistics::Counters;
 use crate::sweep_state::SweepState;
+use crate::word::Padded;
 use crate::{EntryRef, RecordId, RecordLayout, Shape, ShapeError, life};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+/// Bit of the latest tick: there was a sweep.
+const TICK_IS_KNOWN: u64 = 1 << 32;
 
 pub(crate) struct Inner {
     pub shape: Shape,
@@ -27,6 +31,7 @@ pub(crate) struct Inner {
     pub idle_times: IdleTimes,
     pub counters: Counters,
     pub sweep: Mutex<SweepState>,
+    latest_tick: Padded<AtomicU64>,
     /// Which member numbers are in use.
     pub joined: Mutex<Vec<bool>>,
 }
@@ -52,9 +57,24 @@ impl Inner {
             idle_times: IdleTimes::new(&shape),
             counters: Counters::default(),
             sweep: Mutex::default(),
+            latest_tick: Padded::default(),
             joined: Mutex::new(vec![false; shape.members]),
             shape,
         })
+    }
+
+    /// Notes the tick of a sweep, before entries come into doubt by it.
+    pub fn note_tick(&self, tick: u32) {
+        self.latest_tick.0.store(TICK_IS_KNOWN | u64::from(tick), Release);
+    }
+
+    /// Returns the later of a tick and that of the last sweep. A member whose clock is late would
+    /// else hit entries in doubt as if they were not due.
+    #[inline]
+    pub fn latest_tick(&self, tick: u32) -> u32 {
+        let latest = self.latest_tick.0.load(Acquire);
+        let is_late = latest & TICK_IS_KNOWN != 0 && (latest as u32).wrapping_sub(tick) as i32 > 0;
+        if is_late { latest as u32 } else { tick }
     }
 
     /// Frees records and overflow buckets that all members have forgotten.

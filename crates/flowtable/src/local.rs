@@ -32,9 +32,9 @@ impl Local {
     }
 
     pub fn begin_batch(&mut self, table: &Inner, now: u32) {
-        self.now = now;
         self.is_parked = false;
         table.grace.begin_batch(self.number);
+        self.now = table.latest_tick(now);
         self.batches = self.batches.wrapping_add(1);
         let is_turn = self.batches.is_multiple_of(RECLAIM_BATCHES);
         if self.retired.len() >= BAG || is_turn {

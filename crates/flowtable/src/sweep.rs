@@ -54,6 +54,7 @@ impl Local {
         on_expired: &mut impl FnMut(EntryRef<'_>),
     ) -> SweepReport {
         let mut report = SweepReport::default();
+        table.note_tick(self.now);
         let mut doubted = self.end_doubted(table, state, on_expired, &mut report);
         let unit = table.idle_times.unit_of(self.now);
         if state.units.is_none() && state.done != Some(unit) {

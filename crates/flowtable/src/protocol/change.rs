@@ -1,6 +1,6 @@
 //! Changes of a locked bucket: slots and overflow buckets.
 
-use super::memory::{Bucket, MAX_CHAIN, Memory, Step};
+use super::memory::{Bucket, MAX_CHAIN, Memory};
 use super::search::Slot;
 use crate::word::Word;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -89,7 +89,7 @@ pub(crate) fn pull_back<M: Memory>(memory: &M, first: &M::Bucket, retired: &mut 
         for slot in 0..M::Bucket::SLOTS {
             if bucket.record(slot).load(Relaxed) != 0 {
                 match free_slot(first) {
-                    Some(to) => move_entry(memory, bucket, slot, first, to),
+                    Some(to) => move_entry::<M>(bucket, slot, first, to),
                     None => is_empty = false,
                 }
             }
@@ -107,11 +107,8 @@ pub(crate) fn pull_back<M: Memory>(memory: &M, first: &M::Bucket, retired: &mut 
 
 /// Moves an entry within a locked bucket. Until it is cleared, it is in both slots: a reader finds
 /// it in one of them, or finds that the head has changed.
-fn move_entry<M: Memory>(memory: &M, from: &M::Bucket, slot: usize, to: &M::Bucket, to_slot: usize) {
+fn move_entry<M: Memory>(from: &M::Bucket, slot: usize, to: &M::Bucket, to_slot: usize) {
     let (tag, record) = (from.tag(slot), from.record(slot).load(Relaxed));
-    if memory.leaves_out(Step::WriteFirst) {
-        clear(from, slot);
-    }
     to.set_tag(to_slot, tag);
     to.record(to_slot).store(record, Release);
     M::Word::gap();

@@ -1,7 +1,7 @@
 //! Growth: dividing one bucket.
 
 use super::change::{clear, find_vacancy, publish, pull_back};
-use super::memory::{Bucket, CHANGE, DEPTH_MASK, DEPTH_SHIFT, LOCK, Memory, Step};
+use super::memory::{Bucket, CHANGE, DEPTH_MASK, DEPTH_SHIFT, LOCK, Memory};
 use super::search::{Locked, lock_number};
 use crate::word::Word;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -24,9 +24,6 @@ pub(crate) fn divide<M: Memory>(memory: &M, spare: &mut Vec<u32>, retired: &mut 
         for slot in 0..M::Bucket::SLOTS {
             let record = bucket.record(slot).load(Relaxed);
             if record != 0 && memory.record_hash(record) >> level & 1 != 0 {
-                if memory.leaves_out(Step::DepthFirst) {
-                    clear(bucket, slot);
-                }
                 let vacancy = find_vacancy(memory, new).expect("the new chain is not longer than the old one");
                 publish(memory, &vacancy, bucket.tag(slot), record, spare);
                 moved.push((bucket, slot));
@@ -38,8 +35,9 @@ pub(crate) fn divide<M: Memory>(memory: &M, spare: &mut Vec<u32>, retired: &mut 
         }
     }
     M::Word::gap();
-    // From here on readers of moved keys are sent to the new bucket. Only then do entries leave
-    // the old one.
+    // From here on writers of moved keys are sent to the new bucket. Entries leave the old one only
+    // now, so that readers find them in one of both; a reader that misses sees that the head has
+    // changed.
     let head = old.bucket.head().load(Relaxed);
     let shown = (head & !(DEPTH_MASK << DEPTH_SHIFT)).wrapping_add(CHANGE) | depth;
     old.bucket.head().store(shown, Release);

@@ -64,10 +64,6 @@ pub(crate) trait Memory {
 pub(crate) enum Step {
     /// A miss looks at the head a second time.
     SecondLook,
-    /// A divided bucket shows its new depth before entries leave it.
-    DepthFirst,
-    /// An entry that moves is written at its new slot before the old one is cleared.
-    WriteFirst,
     /// A change of a bucket counts in its head.
     CountChange,
     /// A key's way leads through each division in turn, by the lowest bit that differs.
@@ -76,8 +72,12 @@ pub(crate) enum Step {
     Grace,
     /// An entry that expires is in doubt until the end of all batches.
     Doubt,
+    /// A batch goes on from the tick of the sweep if that is later than its own clock.
+    LatestTick,
     /// The lock of the key's bucket is held while an entry is added.
     Lock,
+    /// The lock of the first key's bucket is held until the twin's key is gone, too.
+    TwinLock,
 }
 
 /// Returns the tag of a hash. The tag of a free slot is 0.
