@@ -18,6 +18,7 @@
 //! | which words are read and written in which order | `protocol/` |
 //! | buckets in memory; hash of keys | `index.rs`, `hash.rs` |
 //! | exact limits of the table and of owners | `credits.rs`, `owners.rs` |
+//! | pools of ports: blocks, quotas, rest | [`pool`] |
 //! | records that no entry has | `free_records.rs` |
 
 mod add;
@@ -36,6 +37,7 @@ mod lookup;
 mod member;
 mod outcome;
 mod owners;
+pub mod pool;
 mod prefetch;
 mod protocol;
 mod read;
