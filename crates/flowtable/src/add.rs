@@ -9,6 +9,7 @@ use crate::protocol::change::{Vacancy, find_vacancy, publish};
 use crate::protocol::divide::divide;
 use crate::protocol::memory::tag_of;
 use crate::protocol::search::{Locked, lock, search};
+use crate::stream::ChangeKind;
 use crate::{Addition, RecordId, Refusal};
 use std::sync::atomic::Ordering::Release;
 
@@ -189,6 +190,7 @@ impl Local {
                 publish(&table.indexes[1], &twin.vacancy, twin.tag, record, &mut self.spare[1]);
             }
             publish(&table.indexes[0], vacancy, tag, record, &mut self.spare[0]);
+            self.note_change(table, record, ChangeKind::Added);
             if let Some(twin) = twin {
                 twin.locked.unlock(&table.indexes[1]);
             }

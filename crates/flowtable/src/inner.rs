@@ -9,6 +9,7 @@ use crate::owners::Owners;
 use crate::protocol::grace::{Grace, PARKED};
 use crate::records::Records;
 use crate::statistics::Counters;
+use crate::stream::Stream;
 use crate::sweep_state::SweepState;
 use crate::word::Padded;
 use crate::{EntryRef, RecordId, RecordLayout, Shape, ShapeError, life};
@@ -31,6 +32,7 @@ pub(crate) struct Inner {
     pub idle_times: IdleTimes,
     pub counters: Counters,
     pub sweep: Mutex<SweepState>,
+    pub stream: Stream,
     latest_tick: Padded<AtomicU64>,
     /// Which member numbers are in use.
     pub joined: Mutex<Vec<bool>>,
@@ -57,6 +59,7 @@ impl Inner {
             idle_times: IdleTimes::new(&shape),
             counters: Counters::default(),
             sweep: Mutex::default(),
+            stream: Stream::default(),
             latest_tick: Padded::default(),
             joined: Mutex::new(vec![false; shape.members]),
             shape,

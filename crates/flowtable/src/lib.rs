@@ -18,11 +18,13 @@
 //! | which words are read and written in which order | `protocol/` |
 //! | buckets in memory; hash of keys | `index.rs`, `hash.rs` |
 //! | exact limits of the table and of owners | `credits.rs`, `owners.rs` |
+//! | the stream of changes | [`ChangeReader`]: `change_reader.rs`, `stream.rs` |
 //! | pools of ports: blocks, quotas, rest | [`pool`] |
 //! | records that no entry has | `free_records.rs` |
 
 mod add;
 mod area;
+mod change_reader;
 mod chaos;
 mod credits;
 mod free_records;
@@ -45,16 +47,19 @@ mod records;
 mod remove;
 mod shape;
 mod statistics;
+mod stream;
 mod sweep;
 mod sweep_state;
 mod table;
 mod timers;
 mod word;
 
+pub use change_reader::{Change, ChangeReader, PollReport, SubscribeError};
 pub use chaos::set_chaos;
 pub use layout::RecordLayout;
 pub use member::Member;
 pub use outcome::{Addition, EntryRef, RecordId, Refusal, SweepReport};
 pub use shape::{Shape, ShapeError};
 pub use statistics::Statistics;
+pub use stream::ChangeKind;
 pub use table::{FlowTable, JoinError, UsedBytes};

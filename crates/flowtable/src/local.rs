@@ -3,6 +3,7 @@
 use crate::free_records::{BAG, RetiredBag};
 use crate::inner::Inner;
 use crate::life;
+use crate::stream::{ChangeKind, Item};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Batches between two attempts to free removed records.
@@ -13,6 +14,8 @@ pub(crate) struct Local {
     pub number: usize,
     pub now: u32,
     pub is_parked: bool,
+    /// Whether this batch reports its changes.
+    is_streaming: bool,
     batches: u32,
     /// Free records of this member.
     free: Vec<u32>,
@@ -28,13 +31,14 @@ impl Local {
     pub fn new(table: &Inner, number: usize) -> Local {
         let scratch = vec![0; table.shape.value_bytes + table.shape.twin_key_bytes];
         let (free, retired, spare) = <_>::default();
-        Local { number, now: 0, is_parked: true, batches: 0, free, retired, spare, scratch }
+        Local { number, now: 0, is_parked: true, is_streaming: false, batches: 0, free, retired, spare, scratch }
     }
 
     pub fn begin_batch(&mut self, table: &Inner, now: u32) {
         self.is_parked = false;
         table.grace.begin_batch(self.number);
         self.now = table.latest_tick(now);
+        self.is_streaming = table.stream.is_on.0.load(Relaxed);
         self.batches = self.batches.wrapping_add(1);
         let is_turn = self.batches.is_multiple_of(RECLAIM_BATCHES);
         if self.retired.len() >= BAG || is_turn {
@@ -64,6 +68,15 @@ impl Local {
     #[inline(always)]
     pub fn assert_in_batch(&self) {
         assert!(!self.is_parked, "an operation of a parked member: begin a batch first");
+    }
+
+    /// Tells the reader of changes, if there is one, that a record has changed.
+    #[inline]
+    pub fn note_change(&self, table: &Inner, record: u32, kind: ChangeKind) {
+        if self.is_streaming {
+            let generation = table.records.generation(record).load(Relaxed);
+            table.stream.push(self.number, Item { record, generation, kind, tick: self.now });
+        }
     }
 
     /// Returns a free record, or `None` if all wait for a grace period.

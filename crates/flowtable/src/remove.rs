@@ -8,6 +8,7 @@ use crate::member::Member;
 use crate::protocol::change::clear_and_pull_back;
 use crate::protocol::memory::{Bucket, tag_of};
 use crate::protocol::search::{Locked, find, lock, search};
+use crate::stream::ChangeKind;
 use crate::{RecordId, Refusal, life};
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -18,7 +19,7 @@ impl Member {
         if key.len() != self.table.shape.key_bytes {
             return RecordId::NONE;
         }
-        RecordId(self.local.remove_if(&self.table, key, |table, record| kill(table, record)).unwrap_or(0))
+        RecordId(self.local.remove_if(&self.table, key, ChangeKind::Removed, kill).unwrap_or(0))
     }
 
     /// Removes an entry by the twin's key.
@@ -39,7 +40,7 @@ impl Member {
         if id.0 == 0 || id.0 > self.table.records.capacity {
             return RecordId::NONE;
         }
-        RecordId(self.local.remove_record_if(&self.table, id.0, |table, record| kill(table, record)).unwrap_or(0))
+        RecordId(self.local.remove_record_if(&self.table, id.0, ChangeKind::Removed, kill).unwrap_or(0))
     }
 
     /// Replaces value and profile of an entry as one step and restarts its idle time. The entry
@@ -67,7 +68,13 @@ fn kill(table: &Inner, record: u32) -> bool {
 impl Local {
     /// Removes the entry of a key if `accept` makes its life word dead, with its bucket locked.
     /// Returns its record.
-    pub fn remove_if(&mut self, table: &Inner, key: &[u8], accept: impl FnOnce(&Inner, u32) -> bool) -> Option<u32> {
+    pub fn remove_if(
+        &mut self,
+        table: &Inner,
+        key: &[u8],
+        kind: ChangeKind,
+        accept: impl FnOnce(&Inner, u32) -> bool,
+    ) -> Option<u32> {
         let index = &table.indexes[0];
         let hash = index.hash(key);
         let locked = lock(index, hash, u32::MAX)?;
@@ -79,7 +86,7 @@ impl Local {
             if let Some((twin, hash)) = twin {
                 self.clear_twin(table, twin, hash, record);
             }
-            self.release(table, record);
+            self.release(table, record, kind);
             record
         });
         locked.unlock(index);
@@ -91,6 +98,7 @@ impl Local {
         &mut self,
         table: &Inner,
         record: u32,
+        kind: ChangeKind,
         accept: impl FnOnce(&Inner, u32) -> bool,
     ) -> Option<u32> {
         if !life::is_live(table.records.life(record).load(Acquire)) {
@@ -98,7 +106,7 @@ impl Local {
         }
         // SAFETY: the entry is live during this batch: its record is not written before the next.
         let key = unsafe { table.records.key(record, 0) };
-        self.remove_if(table, key, |table, found| found == record && accept(table, found))
+        self.remove_if(table, key, kind, |table, found| found == record && accept(table, found))
     }
 
     fn clear_twin(&mut self, table: &Inner, twin: Locked<'_, LineBucket>, hash: u64, record: u32) {
@@ -112,7 +120,8 @@ impl Local {
     }
 
     /// Gives back all that a removed entry had. Its record waits for the end of all batches.
-    fn release(&mut self, table: &Inner, record: u32) {
+    fn release(&mut self, table: &Inner, record: u32, kind: ChangeKind) {
+        self.note_change(table, record, kind);
         table.records.look(record).store(0, Release);
         // SAFETY: the record was an entry until now, and this member's batch goes on.
         table.owners.give(unsafe { table.records.owner(record) });
@@ -153,6 +162,8 @@ impl Local {
         found.bucket.record(found.slot).store(new, Release);
         table.records.look(old).store(0, Release);
         locked.unlock(index);
+        self.note_change(table, new, ChangeKind::Modified);
+        self.note_change(table, old, ChangeKind::Removed);
         self.retired.records.push(old);
         Ok(new)
     }

@@ -12,6 +12,7 @@ use crate::idle_times::IdleTimes;
 use crate::inner::Inner;
 use crate::local::Local;
 use crate::member::Member;
+use crate::stream::ChangeKind;
 use crate::sweep_state::{Doubted, SweepState};
 use crate::{EntryRef, SweepReport, life};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -151,7 +152,7 @@ impl Local {
                         // The idle time has become longer meanwhile.
                         let certain = |now| (now == word).then_some(word & !life::DOUBT);
                         life::change(table.records.life(record), certain);
-                    } else if self.remove_record_if(table, record, end_doubt).is_some() {
+                    } else if self.remove_record_if(table, record, ChangeKind::Expired, end_doubt).is_some() {
                         report.removed += 1;
                         on_expired(table.swept_entry(record, word, self.now));
                     }
@@ -193,7 +194,7 @@ impl Local {
             life::change(table.records.life(record), |word| is_over(word).then(|| life::dead(word))).is_some()
         };
         let word = table.records.life(record).load(Acquire);
-        if self.remove_record_if(table, record, end).is_some() {
+        if self.remove_record_if(table, record, ChangeKind::Expired, end).is_some() {
             table.counters.count_forced();
             report.removed += 1;
             on_expired(table.swept_entry(record, word, now));

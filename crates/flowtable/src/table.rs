@@ -42,6 +42,11 @@ impl FlowTable {
         Ok(Member::new(self.0.clone(), number))
     }
 
+    /// Returns the shared parts.
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
     /// Returns the shape that the table was created with.
     pub fn shape(&self) -> &Shape {
         &self.0.shape

@@ -3,6 +3,7 @@
 use crate::RecordId;
 use crate::life;
 use crate::member::Member;
+use crate::stream::ChangeKind;
 use std::sync::atomic::Ordering::Release;
 
 impl Member {
@@ -26,6 +27,9 @@ impl Member {
         if left(renewed) < left(before) {
             // The entry may end before the sweep would look at it.
             table.records.look(id.0).store(table.idle_times.look_code(renewed, now), Release);
+        }
+        if life::profile(before) != profile {
+            self.local.note_change(table, id.0, ChangeKind::Updated);
         }
         true
     }

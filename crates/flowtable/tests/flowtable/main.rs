@@ -1,5 +1,6 @@
 //! Tables that packets write, against a sequential model and by several threads.
 
+mod changes;
 mod ports;
 mod random;
 mod reference;

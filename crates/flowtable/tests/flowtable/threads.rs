@@ -283,16 +283,17 @@ fn add_patiently(member: &mut Member, key: &[u8]) -> Addition {
 #[test]
 fn entries_in_use_never_end_under_a_sweep() {
     const OWN: u64 = 50;
-    const TICKS: u32 = 400;
+    const TICKS: u32 = 80;
     let shape = Shape { idle_ticks: vec![6], members: 5, ..Shape::new(12, 4, 100_000) };
     let table = FlowTable::new(shape, 3).unwrap();
     set_chaos(true);
     let (tick, arrived) = (AtomicU32::new(1000), AtomicU64::new(0));
     let (tick, arrived, table) = (&tick, &arrived, &table);
     let removed = std::thread::scope(|scope| {
+        let mut workers = Vec::new();
         for id in 0..WORKERS {
             let mut member = table.join().unwrap();
-            scope.spawn(move || {
+            workers.push(scope.spawn(move || {
                 let _abort = AbortOnPanic;
                 for _ in 0..TICKS {
                     let now = tick.load(SeqCst);
@@ -315,14 +316,16 @@ fn entries_in_use_never_end_under_a_sweep() {
                         std::thread::yield_now();
                     }
                 }
-            });
+            }));
         }
         let mut sweeper = table.join().unwrap();
         let mut removed = 0;
         while tick.load(SeqCst) < 1000 + TICKS {
             sweeper.begin_batch(tick.load(SeqCst));
             removed += sweeper.sweep(u32::MAX, |_| {}).removed;
+            std::thread::yield_now();
         }
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
         for later in [10, 10, 20, 20, 30, 30] {
             sweeper.begin_batch(1000 + TICKS + later);
             removed += sweeper.sweep(u32::MAX, |_| {}).removed;
