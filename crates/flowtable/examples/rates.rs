@@ -35,9 +35,13 @@ fn thread_seconds() -> f64 {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, n: u64) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        ((u128::from(mix(self.0)) * u128::from(n)) >> 64) as u64
+        mix(self.0)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 }
 
@@ -84,9 +88,10 @@ impl Batch {
 
 fn limit(entries: u64, stride: usize) {
     let lines = (entries * 100 / 765 + 1).next_power_of_two();
-    let index: Vec<u32> = in_huge_pages(lines * 16, (0..lines * 16).map(|n| (mix(n / 16 * 77) % entries) as u32));
-    let words = (entries + 2) * stride as u64 / 8;
-    let records: Vec<u64> = in_huge_pages(words, (0..words).map(|n| n % 3));
+    let index: Vec<u32> = in_huge_pages(lines * 16, (0..lines * 16).map(|n| mix(n / 16 * 77) as u32));
+    let count = (entries + 2) * stride as u64 / 64;
+    let records: Vec<Line> = in_huge_pages(count, (0..count).map(|n| Line([n; 8])));
+    let word = |n: usize| &records[n / 8].0[n % 8];
     let mut random = Random(entries);
     const AHEAD: usize = 20;
     let prefetch = |address: *const u8| {
@@ -98,33 +103,38 @@ fn limit(entries: u64, stride: usize) {
         #[cfg(not(target_arch = "x86_64"))]
         let _ = address;
     };
-    let (mut line, mut other, mut record) = ([0usize; BATCH], [0u64; BATCH], [0usize; BATCH]);
+    let (mut line, mut other, mut record) = ([0usize; BATCH], [0u32; BATCH], [0usize; BATCH]);
     measure(&format!("limit: a line, a record of {stride}"), entries, || {
         let mut sum = 0;
         for step in 0..BATCH + 2 * AHEAD {
             if step < BATCH {
-                let n = random.below(lines * entries);
-                (line[step], other[step]) = ((n % lines) as usize * 16, n >> 20);
+                let n = random.next();
+                (line[step], other[step]) = ((n & (lines - 1)) as usize * 16, (n >> 32) as u32);
                 prefetch(index[line[step]..].as_ptr().cast());
             }
             let second = step.wrapping_sub(AHEAD);
             if second < BATCH {
-                let n = (u64::from(index[line[second]]) + other[second]) % entries;
+                // Another record each time, but not known before the line is there.
+                let n = (u64::from(index[line[second]] ^ other[second]) * entries) >> 32;
                 record[second] = n as usize * stride / 8;
-                prefetch(records[record[second]..].as_ptr().cast());
+                prefetch((&raw const *word(record[second])).cast());
                 if stride % 64 != 0 {
-                    prefetch(records[record[second] + stride / 8 - 1..].as_ptr().cast());
+                    prefetch((&raw const *word(record[second] + stride / 8 - 1)).cast());
                 }
             }
             let third = step.wrapping_sub(2 * AHEAD);
             if third < BATCH {
-                sum += records[record[third]] + records[record[third] + stride / 8 - 1];
+                sum += word(record[third]) + word(record[third] + stride / 8 - 1);
             }
         }
         black_box(sum);
         BATCH as u64
     });
 }
+
+/// A cache line of a record.
+#[repr(align(64))]
+struct Line([u64; 8]);
 
 /// Collects into memory whose pages are huge if the system allows it.
 fn in_huge_pages<T>(count: u64, items: impl Iterator<Item = T>) -> Vec<T> {
