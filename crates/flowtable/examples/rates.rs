@@ -188,6 +188,11 @@ fn bench(entries: u64, is_dense: bool) {
         of(used.buckets + used.overflow + used.records)
     );
     let mut random = Random(entries + 1);
+    measure("keys alone", entries, || {
+        batch.fill((0..BATCH).map(|_| random.below(entries)));
+        black_box(&batch.keys);
+        BATCH as u64
+    });
     measure("hits", entries, || {
         member.begin_batch(1);
         batch.fill((0..BATCH).map(|_| random.below(entries)));

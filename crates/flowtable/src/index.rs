@@ -4,7 +4,7 @@
 use crate::ShapeError;
 use crate::area::Area;
 use crate::hash::KeyHasher;
-use crate::protocol::memory::{Bucket, DEPTH_SHIFT, MAX_CHAIN, Memory};
+use crate::protocol::memory::{Bucket, DEPTH_SHIFT, MAX_CHAIN, Memory, home_of};
 use crate::records::Records;
 use crate::word::Padded;
 use parking_lot::Mutex;
@@ -138,6 +138,61 @@ impl Memory for Index {
     }
 }
 
+/// Addresses and numbers of an index as values, for the loop of a batch: behind references the
+/// compiler reads them again for each key, because other threads may write.
+#[derive(Clone, Copy)]
+pub(crate) struct ProbeView<'t> {
+    buckets: *const u8,
+    records: *const u8,
+    stride: usize,
+    key_at: usize,
+    /// Distance from a record to the last of its lines that a lookup reads.
+    last_line: usize,
+    bucket_count: u64,
+    hasher: KeyHasher,
+    index: std::marker::PhantomData<&'t Index>,
+}
+
+impl<'t> ProbeView<'t> {
+    #[inline(always)]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    /// Returns the bucket of a hash, which may have been divided since the view was taken.
+    #[inline(always)]
+    pub fn home(&self, hash: u64) -> &'t LineBucket {
+        let number = home_of(hash, self.bucket_count) as usize;
+        // SAFETY: as `Index::bucket`; the number of buckets never falls.
+        unsafe { &*self.buckets.wrapping_add(number * 64).cast() }
+    }
+
+    #[inline(always)]
+    pub fn prefetch_record(&self, record: u32) {
+        let start = self.records.wrapping_add(record as usize * self.stride);
+        crate::prefetch::for_read(start);
+        if self.last_line != 0 {
+            crate::prefetch::for_read(start.wrapping_add(self.last_line));
+        }
+    }
+
+    /// Returns whether a record that a slot held in this batch has the key.
+    #[inline(always)]
+    pub fn record_has_key(&self, record: u32, key: &[u8]) -> bool {
+        let at = self.records.wrapping_add(record as usize * self.stride + self.key_at);
+        // SAFETY: in the area of records; the record is not written during the batch.
+        keys_equal(unsafe { std::slice::from_raw_parts(at, key.len()) }, key)
+    }
+
+    /// Returns the life word of a record that a slot held.
+    #[inline(always)]
+    pub fn life(&self, record: u32) -> u32 {
+        let at = self.records.wrapping_add(record as usize * self.stride);
+        // SAFETY: in the area of records, aligned, and an atomic everywhere.
+        unsafe { AtomicU32::from_ptr(at.cast_mut().cast()) }.load(Relaxed)
+    }
+}
+
 /// Compares two keys of equal length. A call of `memcmp` would take longer than the comparison.
 #[inline(always)]
 fn keys_equal(a: &[u8], b: &[u8]) -> bool {
@@ -183,6 +238,21 @@ impl Index {
         }
         index.set_bucket_count(first);
         Ok(index)
+    }
+
+    /// Returns what a batch of lookups reads.
+    pub fn probe_view(&self) -> ProbeView<'_> {
+        let layout = self.records.layout;
+        ProbeView {
+            buckets: self.buckets.at(0),
+            records: self.records.address(0),
+            stride: layout.stride,
+            key_at: layout.key_of(self.side).0,
+            last_line: if layout.stride.is_multiple_of(64) { 0 } else { layout.stride - 1 },
+            bucket_count: self.bucket_count(),
+            hasher: self.hasher,
+            index: std::marker::PhantomData,
+        }
     }
 
     /// Returns the hash of a key.
@@ -242,7 +312,7 @@ impl Index {
 
     /// Prefetches a key's bucket for a change.
     pub fn prefetch_for_write(&self, hash: u64) {
-        let home = crate::protocol::memory::home_of(hash, self.bucket_count());
+        let home = home_of(hash, self.bucket_count());
         crate::prefetch::for_write((&raw const *self.bucket(home)).cast());
     }
 

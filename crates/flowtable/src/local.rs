@@ -109,7 +109,7 @@ impl Local {
     }
 
     #[cold]
-    fn touch_due(&self, table: &Inner, record: u32, restarts: bool) -> bool {
+    pub fn touch_due(&self, table: &Inner, record: u32, restarts: bool) -> bool {
         let renewed = |profile| restarts.then(|| table.idle_times.live_word(self.now, profile));
         life::touch(table.records.life(record), self.now, renewed)
     }

@@ -4,13 +4,13 @@ use crate::index::Index;
 use crate::member::Member;
 use crate::protocol::memory::{Bucket, Memory, home_of, tag_of};
 use crate::protocol::search::find;
-use crate::{RecordId, prefetch};
+use crate::{RecordId, life, prefetch};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// Keys that are probed together.
 const CHUNK: usize = 256;
 /// Keys between the prefetch of a line and its use.
-const AHEAD: usize = 20;
+const BLOCK: usize = 16;
 
 impl Member {
     /// Looks up `out.len()` keys; key `n` begins at byte `n * stride` of `keys`. A record of 0
@@ -57,42 +57,40 @@ impl Member {
         }
     }
 
-    /// Looks up at most [`CHUNK`] keys. The first pass reads one slot of each key's bucket; keys
-    /// that it does not find are searched with care.
-    #[inline(always)]
+    /// Looks up at most [`CHUNK`] keys. Blocks of keys go through three steps: hash and prefetch of
+    /// the bucket; the first slot with the tag and prefetch of its record; comparison of key and
+    /// time. Keys that these steps do not find are searched with care.
     fn probe(&self, index: &Index, keys: &[u8], stride: usize, key_bytes: usize, out: &mut [RecordId]) {
         let key_of = |n: usize| &keys[n * stride..n * stride + key_bytes];
-        let (count, buckets) = (out.len(), index.bucket_count());
-        let home = |hash: u64| index.bucket(home_of(hash, buckets));
+        let (view, count, now) = (index.probe_view(), out.len(), self.local.now);
         let hits_restart = self.table.shape.hits_restart;
         let mut hashes = [0u64; CHUNK];
         let (mut late, mut late_count) = ([0u8; CHUNK], 0);
-        for step in 0..count + 2 * AHEAD {
-            if step < count {
-                hashes[step] = index.hash(key_of(step));
-                prefetch::for_read((&raw const *home(hashes[step])).cast());
+        let block = |number: usize| number * BLOCK..((number + 1) * BLOCK).min(count);
+        let blocks = count.div_ceil(BLOCK);
+        for turn in 0..blocks + 2 {
+            for n in block(turn) {
+                hashes[n] = view.hash(key_of(n));
+                prefetch::for_read((&raw const *view.home(hashes[n])).cast());
             }
-            let second = step.wrapping_sub(AHEAD);
-            if second < count {
-                let bucket = home(hashes[second]);
-                let slots = bucket.slots_with_tag(tag_of(hashes[second]));
-                let record = match slots {
-                    0 => 0,
-                    slots => bucket.record(slots.trailing_zeros() as usize).load(Acquire),
-                };
-                out[second] = RecordId(record);
-                self.table.records.prefetch(record);
+            for n in turn.checked_sub(1).map_or(0..0, block) {
+                let bucket = view.home(hashes[n]);
+                let slots = bucket.slots_with_tag(tag_of(hashes[n]));
                 if slots == 0 {
+                    out[n] = RecordId::NONE;
                     prefetch::for_read((&raw const *index.overflow(bucket.link().load(Relaxed))).cast());
+                } else {
+                    out[n] = RecordId(bucket.record(slots.trailing_zeros() as usize).load(Acquire));
+                    view.prefetch_record(out[n].0);
                 }
             }
-            let third = step.wrapping_sub(2 * AHEAD);
-            if third < count {
-                let record = out[third].0;
+            for n in turn.checked_sub(2).map_or(0..0, block) {
+                let record = out[n].0;
                 let is_hit = record != 0
-                    && index.record_has_key(record, key_of(third))
-                    && self.local.touch(&self.table, record, hits_restart);
-                late[late_count] = third as u8;
+                    && view.record_has_key(record, key_of(n))
+                    && (life::ticks_since_due(view.life(record), now) < 0
+                        || self.local.touch_due(&self.table, record, hits_restart));
+                late[late_count] = n as u8;
                 late_count += usize::from(!is_hit);
             }
         }
