@@ -162,4 +162,35 @@ mod tests {
         assert_eq!((table.count(), table.owner_count(2), table.owner_high_water(2)), (1, 0, 1));
         assert_eq!((member.remove(&[2; 20]), member.lookup(&[2; 20])), (b, RecordId::NONE));
     }
+
+    /// Keys that an attacker would choose if the seed were known: all in one bucket.
+    #[test]
+    fn keys_of_one_bucket_fill_a_chain_and_no_more() {
+        let table = FlowTable::new(Shape::new(8, 1, 3000), 1).unwrap();
+        let mut member = table.join().unwrap();
+        member.begin_batch(1);
+        let keys = (0u64..).map(u64::to_le_bytes);
+        let in_one_bucket = keys.filter(|key| table.0.indexes[0].hash(key) & 0x3ff == 5);
+        let keys: Vec<[u8; 8]> = in_one_bucket.take(100).collect();
+        let added = |member: &mut Member, key: &[u8]| member.find_or_add(key, &[0], 0, 0);
+        let results: Vec<Addition> = keys.iter().map(|key| added(&mut member, key)).collect();
+        let count = results.iter().filter(|it| matches!(it, Addition::Added(_))).count();
+        // A bucket and 8 overflow buckets of 9 slots.
+        assert_eq!((count, results[99]), (81, Addition::Refused(Refusal::Chain)));
+        assert_eq!((table.count(), table.statistics().refused(Refusal::Chain)), (81, 19));
+        let mut out = [RecordId::NONE; 100];
+        member.lookup_batch(&keys.concat(), 8, &mut out);
+        assert_eq!(out.iter().filter(|id| id.is_some()).count(), 81);
+        // Removals empty the overflow buckets, which are used again after a grace period.
+        for _ in 0..100 {
+            for (key, id) in keys.iter().zip(&out).filter(|(_, id)| id.is_some()) {
+                assert_eq!(member.remove(key).is_some(), id.is_some());
+            }
+            (0..40).for_each(|_| member.begin_batch(1));
+            keys[..81].iter().for_each(|key| assert!(matches!(added(&mut member, key), Addition::Added(_))));
+            member.lookup_batch(&keys.concat(), 8, &mut out);
+        }
+        // Without reuse: 800 overflow buckets.
+        assert!(table.used_bytes().overflow < 64 * 100, "{} bytes", table.used_bytes().overflow);
+    }
 }
