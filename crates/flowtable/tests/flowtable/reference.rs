@@ -17,8 +17,8 @@ pub struct Entry {
 /// Result of an addition to the model.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Added {
-    Added,
-    Found,
+    New,
+    Known,
     Refused(Refusal),
 }
 
@@ -87,7 +87,7 @@ impl Reference {
         now: u32,
     ) -> Added {
         if self.lookup(key, now) {
-            return Added::Found;
+            return Added::Known;
         }
         let count = self.counts.get(&owner).copied().unwrap_or(0);
         if owner != 0 && count >= self.limits.get(&owner).copied().unwrap_or(u32::MAX) {
@@ -110,7 +110,7 @@ impl Reference {
         let due = self.renewed(now, profile);
         let (value, twin_key) = (value.to_vec(), twin_key.to_vec());
         self.entries.insert(key.to_vec(), Entry { value, twin_key, profile, owner, due, state: 0 });
-        Added::Added
+        Added::New
     }
 
     pub fn modify(&mut self, key: &[u8], value: &[u8], profile: u8, now: u32) -> bool {

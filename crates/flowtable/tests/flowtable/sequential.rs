@@ -69,11 +69,11 @@ impl Run {
         };
         match got {
             Addition::Added(id) => {
-                assert_eq!(expected, Added::Added);
+                assert_eq!(expected, Added::New);
                 self.check_entry(m, id, &key);
             }
             Addition::Found(id) => {
-                assert_eq!(expected, Added::Found);
+                assert_eq!(expected, Added::Known);
                 self.check_entry(m, id, &key);
             }
             Addition::Refused(reason) => assert_eq!(expected, Added::Refused(reason)),

@@ -111,7 +111,7 @@ impl Checker for Shuttle {
         cell[1].store(content.1, SeqCst);
     }
     fn join_all(threads: Vec<Box<dyn FnOnce() + Send>>) {
-        let threads: Vec<_> = threads.into_iter().map(|thread| shuttle::thread::spawn(thread)).collect();
+        let threads: Vec<_> = threads.into_iter().map(shuttle::thread::spawn).collect();
         threads.into_iter().for_each(|thread| thread.join().expect("a thread that does not panic"));
     }
 }
