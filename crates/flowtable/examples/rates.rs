@@ -175,6 +175,9 @@ fn bench(entries: u64, is_dense: bool) {
     limit(entries, stride);
     let (mut member, mut batch) = (table.join().expect("a member"), Batch::new());
     let start = thread_seconds();
+    let is_populated = table.populate_ahead(size);
+    println!("memory for {size} entries: {:.2} s, complete: {is_populated}", thread_seconds() - start);
+    let start = thread_seconds();
     add(&mut member, &mut batch, 0, entries);
     let seconds = thread_seconds() - start;
     let used = table.used_bytes();

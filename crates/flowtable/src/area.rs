@@ -3,6 +3,7 @@
 
 use crate::ShapeError;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Size of a huge page in bytes.
 const HUGE_PAGE: usize = 2 << 20;
@@ -16,6 +17,8 @@ pub(crate) struct Area {
     start: NonNull<u8>,
     len: usize,
     mapping: (*mut libc::c_void, usize),
+    /// Bytes from the start whose pages exist.
+    populated: AtomicUsize,
 }
 
 // SAFETY: an area is an address range; whoever dereferences into it keeps the rules of sharing.
@@ -38,7 +41,25 @@ impl Area {
         // SAFETY: the range lies in the mapping. The advice may be refused, and is then ignored.
         unsafe { libc::madvise(start.cast(), bytes - HUGE_PAGE, libc::MADV_HUGEPAGE) };
         let start = NonNull::new(start).ok_or(ShapeError::AddressSpace { bytes })?;
-        Ok(Area { start, len, mapping: (mapped, bytes) })
+        Ok(Area { start, len, mapping: (mapped, bytes), populated: AtomicUsize::new(0) })
+    }
+
+    /// Lets the kernel allocate the pages of the first `len` bytes, in steps of huge pages. Bytes
+    /// keep their values. Returns whether the kernel could.
+    pub fn populate(&self, len: usize) -> bool {
+        let end = len.min(self.len).next_multiple_of(HUGE_PAGE);
+        let start = self.populated.load(Relaxed);
+        if start >= end {
+            return true;
+        }
+        let address = self.start.as_ptr().wrapping_add(start).cast();
+        // SAFETY: the range lies in the mapping, which ends a huge page after the last byte.
+        // Populating changes no byte (madvise(2), since Linux 5.14).
+        let is_done = unsafe { libc::madvise(address, end - start, libc::MADV_POPULATE_WRITE) } == 0;
+        if is_done {
+            self.populated.fetch_max(end, Relaxed);
+        }
+        is_done
     }
 
     /// Returns the address of byte `at`; it lies in the area if `at` is at most its length.

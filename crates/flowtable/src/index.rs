@@ -296,6 +296,14 @@ impl Index {
         }
     }
 
+    /// Allocates the pages that `entries` more entries may need. Two buckets are divided with each
+    /// while the index grows.
+    pub fn populate_ahead(&self, entries: u32) -> bool {
+        let buckets = self.bucket_count.0.load(Relaxed) + 2 * u64::from(entries);
+        let overflow = self.next_overflow.load(Relaxed) as usize + entries as usize / 32;
+        self.buckets.populate(buckets.min(self.max_buckets) as usize * 64) && self.overflow.populate(overflow * 64)
+    }
+
     /// Prefetches what the divisions after the next ones will read.
     pub fn prefetch_division(&self) {
         let count = self.bucket_count.0.load(Relaxed);

@@ -12,7 +12,7 @@
 //! | members, and what each has of its own | [`Member`]: `member.rs`, `local.rs` |
 //! | lookups in batches | `lookup.rs` |
 //! | additions, removals, timers | `add.rs`, `remove.rs`, `timers.rs` |
-//! | the end of idle entries | `sweep.rs`, `idle_times.rs` |
+//! | the end of idle entries | `sweep.rs`, `look_scan.rs`, `idle_times.rs` |
 //! | reading and removing by filter | `read.rs` |
 //! | results, refusals, counts | `outcome.rs`, `statistics.rs` |
 //! | which words are read and written in which order | `protocol/` |
@@ -35,6 +35,7 @@ mod inner;
 mod layout;
 pub mod life;
 mod local;
+mod look_scan;
 mod lookup;
 mod member;
 mod outcome;

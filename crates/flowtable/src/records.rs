@@ -22,6 +22,13 @@ impl Records {
         Ok(Records { layout, capacity, bytes: Area::new(count * layout.stride)?, look: Area::new(count)?, counters })
     }
 
+    /// Allocates the pages of the records before `end`.
+    pub fn populate(&self, end: u32) -> bool {
+        let end = end as usize;
+        let counters = self.counters.as_ref().is_none_or(|counters| counters.populate(end * 16));
+        self.bytes.populate(end * self.layout.stride) && self.look.populate(end) && counters
+    }
+
     /// Returns the address of a record.
     #[inline(always)]
     pub fn address(&self, record: u32) -> *mut u8 {
@@ -57,13 +64,6 @@ impl Records {
         assert!(record <= self.capacity, "record {record} of {}", self.capacity);
         // SAFETY: the byte lies in the area and is accessed as an atomic only.
         unsafe { AtomicU8::from_ptr(self.look.at(record as usize)) }
-    }
-
-    /// Returns eight look bytes from a multiple of eight on.
-    pub fn look_word(&self, record: u32) -> &AtomicU64 {
-        assert!(record <= self.capacity && record.is_multiple_of(8), "record {record} of {}", self.capacity);
-        // SAFETY: aligned; 64 bytes follow the area. Bytes and words of it are atomics.
-        unsafe { AtomicU64::from_ptr(self.look.at(record as usize).cast()) }
     }
 
     /// Returns the counters of packets and bytes of a table that counts.

@@ -8,17 +8,15 @@
 //! An entry ends in two steps. First it comes into doubt. After a grace period, if no hit has
 //! ended the doubt, it is removed. Thus no packet is under way that has hit it.
 
-use crate::idle_times::IdleTimes;
 use crate::inner::Inner;
 use crate::local::Local;
+use crate::look_scan::{BLOCK, Codes, collect_due};
 use crate::member::Member;
 use crate::stream::ChangeKind;
 use crate::sweep_state::{Doubted, SweepState};
 use crate::{EntryRef, SweepReport, life};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// Look bytes that are compared together.
-const BLOCK: u32 = 64;
 /// Times that hits may end the doubt of an entry whose idle time is over. Only in tables whose
 /// hits do not restart timers can it happen again and again; then the entry is removed.
 const MAX_ATTEMPTS: u8 = 4;
@@ -70,7 +68,7 @@ impl Local {
             let codes = Codes::new(first, last);
             let mut due = Vec::new();
             while state.cursor < stop {
-                collect_due(table, state.cursor, &codes, &mut due);
+                collect_due(&table.records, state.cursor, &codes, &mut due);
                 state.cursor += BLOCK;
             }
             for (n, record) in due.iter().enumerate() {
@@ -206,44 +204,4 @@ impl Local {
 fn end_doubt(table: &Inner, record: u32) -> bool {
     let dead = |word| (life::is_live(word) && word & life::DOUBT != 0).then(|| life::dead(word));
     life::change(table.records.life(record), dead).is_some()
-}
-
-/// The codes of a range of units.
-struct Codes {
-    first: u8,
-    last: u8,
-    is_all: bool,
-}
-
-impl Codes {
-    fn new(first: u32, last: u32) -> Codes {
-        let is_all = last.wrapping_sub(first) >= 254;
-        Codes { first: IdleTimes::code_of(first), last: IdleTimes::code_of(last), is_all }
-    }
-
-    /// Returns whether a look byte is in the range; 0 never is.
-    #[inline(always)]
-    fn contains(&self, code: u8) -> bool {
-        let is_between = if self.first <= self.last {
-            (code >= self.first) & (code <= self.last)
-        } else {
-            (code >= self.first) | (code <= self.last)
-        };
-        (code != 0) & (is_between | self.is_all)
-    }
-}
-
-/// Collects the records of a block whose turn it is.
-fn collect_due(table: &Inner, first: u32, codes: &Codes, due: &mut Vec<u32>) {
-    let mut bytes = [0u8; BLOCK as usize];
-    for (n, bytes) in bytes.chunks_exact_mut(8).enumerate() {
-        let at = first + n as u32 * 8;
-        if at <= table.records.capacity {
-            bytes.copy_from_slice(&table.records.look_word(at).load(Relaxed).to_ne_bytes());
-        }
-    }
-    if bytes.iter().fold(false, |any, code| any | codes.contains(*code)) {
-        let turns = bytes.iter().zip(first..).filter(|(code, _)| codes.contains(**code));
-        due.extend(turns.map(|(_, record)| record).filter(|record| *record <= table.records.capacity));
-    }
 }

@@ -120,6 +120,16 @@ impl FlowTable {
         self.0.grace.slowest_member()
     }
 
+    /// Allocates memory for `entries` more entries. A housekeeping thread calls it ahead of need,
+    /// because an addition that touches a new page waits until the kernel has zeroed it: 100 us
+    /// and more for a huge page. Returns false if the kernel could not (before Linux 5.14, or no
+    /// memory); pages are then allocated when they are touched.
+    pub fn populate_ahead(&self, entries: u32) -> bool {
+        let end = self.0.free.end().saturating_add(entries).min(self.0.records.capacity + 1);
+        let indexes = self.0.indexes.iter().fold(true, |is_done, index| index.populate_ahead(entries) && is_done);
+        self.0.records.populate(end) && indexes
+    }
+
     /// Returns the memory in use.
     pub fn used_bytes(&self) -> UsedBytes {
         let (mut buckets, mut overflow) = (0, 0);
@@ -161,6 +171,23 @@ mod tests {
         }
         assert_eq!((table.count(), table.owner_count(2), table.owner_high_water(2)), (1, 0, 1));
         assert_eq!((member.remove(&[2; 20]), member.lookup(&[2; 20])), (b, RecordId::NONE));
+    }
+
+    #[test]
+    fn memory_ahead_of_need_keeps_entries() {
+        let table = FlowTable::new(Shape { has_counters: true, ..Shape::new(8, 1, 100_000) }, 1).unwrap();
+        let mut member = table.join().unwrap();
+        member.begin_batch(1);
+        for n in 0u64..20_000 {
+            if n % 1000 == 0 {
+                table.populate_ahead(2000);
+            }
+            assert!(matches!(member.find_or_add(&n.to_le_bytes(), &[n as u8], 0, 0), Addition::Added(_)));
+        }
+        for n in 0u64..20_000 {
+            let id = member.lookup(&n.to_le_bytes());
+            assert_eq!(member.entry(id).unwrap().value, [n as u8]);
+        }
     }
 
     /// Keys that an attacker would choose if the seed were known: all in one bucket.
