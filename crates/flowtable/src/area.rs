@@ -21,7 +21,7 @@ pub(crate) struct Area {
     populated: AtomicUsize,
 }
 
-// SAFETY: an area is an address range; whoever dereferences into it keeps the rules of sharing.
+// SAFETY: an area is an address range; each use of an address keeps the rules of sharing.
 unsafe impl Send for Area {}
 // SAFETY: as above.
 unsafe impl Sync for Area {}
@@ -38,8 +38,11 @@ impl Area {
         }
         let skip = mapped.align_offset(HUGE_PAGE);
         let start = mapped.cast::<u8>().wrapping_add(skip);
-        // SAFETY: the range lies in the mapping. The advice may be refused, and is then ignored.
-        unsafe { libc::madvise(start.cast(), bytes - HUGE_PAGE, libc::MADV_HUGEPAGE) };
+        if len >= HUGE_PAGE {
+            // SAFETY: the range lies in the mapping. The advice may be refused, and is then
+            // ignored.
+            unsafe { libc::madvise(start.cast(), bytes - HUGE_PAGE, libc::MADV_HUGEPAGE) };
+        }
         let start = NonNull::new(start).ok_or(ShapeError::AddressSpace { bytes })?;
         Ok(Area { start, len, mapping: (mapped, bytes), populated: AtomicUsize::new(0) })
     }
@@ -72,7 +75,7 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` and nobody holds an address: users own the area.
+        // SAFETY: `new` made the mapping, and no address is used after its area is dropped.
         unsafe { libc::munmap(self.mapping.0, self.mapping.1) };
     }
 }

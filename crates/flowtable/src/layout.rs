@@ -5,23 +5,21 @@ use crate::Shape;
 /// Positions of a record's parts in bytes from its start.
 ///
 /// ```text
-/// +----------+----------------+------------+------------+-----------+-----+------------+--------------+
-/// | life u32 | generation u32 | state u32  | change u16 | owner     | key | twin's key | value        |
-/// |          |                | (optional) |            | 0-4 bytes |     | (optional) | action, data |
-/// +----------+----------------+------------+------------+-----------+-----+------------+--------------+
+/// +----------+----------------+------------+-----------+-----+------------+--------------+
+/// | life u32 | generation u32 | state u32  | owner     | key | twin's key | value        |
+/// |          |                | (optional) | 0-4 bytes |     | (optional) | action, data |
+/// +----------+----------------+------------+-----------+-----+------------+--------------+
 /// ```
 ///
 /// The generation rises each time that the record becomes an entry: record number and generation
 /// together name an entry forever. A key of 20 bytes, a value of 17 (action and 16 bytes) and an
-/// owner of one byte make 48 bytes.
+/// owner of up to two bytes make 48 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordLayout {
     /// Bytes from one record to the next.
     pub stride: usize,
     /// Position of the word of state; 0 if there is none.
     pub state: usize,
-    /// Position of the 16-bit number of changes, in host byte order.
-    pub change: usize,
     /// Position of the owner, little endian.
     pub owner: usize,
     /// Length of the owner in bytes: 0, 1, 2 or 4.
@@ -43,21 +41,20 @@ impl RecordLayout {
     pub const LIFE: usize = 0;
     /// Position of the generation.
     pub const GENERATION: usize = 4;
-    /// Tables of at least so many entries pack records closely; in smaller ones each record
+    /// Tables of at least this many entries pack records closely; in smaller ones each record
     /// begins with a cache line, because a hit then touches one line and not one and a half.
     const DENSE_FROM: u32 = 16 << 20;
 
     /// Returns the layout of a table's records.
     pub fn new(shape: &Shape) -> Self {
         let state = if shape.has_state { 8 } else { 0 };
-        let change = if shape.has_state { 12 } else { 8 };
         let owner_bytes = match shape.owners {
             0 => 0,
             1..=0xff => 1,
             0x100..=0xffff => 2,
             _ => 4,
         };
-        let owner = change + 2;
+        let owner = if shape.has_state { 12 } else { 8 };
         let key = owner + owner_bytes;
         let value = key + shape.key_bytes + shape.twin_key_bytes;
         let len = value + shape.value_bytes;
@@ -67,7 +64,7 @@ impl RecordLayout {
             len.next_multiple_of(64)
         };
         let Shape { key_bytes, twin_key_bytes, value_bytes, .. } = *shape;
-        RecordLayout { stride, state, change, owner, owner_bytes, key, key_bytes, twin_key_bytes, value, value_bytes }
+        RecordLayout { stride, state, owner, owner_bytes, key, key_bytes, twin_key_bytes, value, value_bytes }
     }
 
     /// Returns position and length of the key (side 0) or of the twin's key (side 1).

@@ -109,8 +109,8 @@ impl Records {
         u32::from_le_bytes(owner)
     }
 
-    /// Writes keys, value and owner of a record, and clears its state, counters and number of
-    /// changes. The generation rises; the life word stays as it is.
+    /// Writes keys, value and owner of a record, and clears its state and counters. The generation
+    /// rises; the life word stays as it is.
     ///
     /// # Safety
     /// No entry has the record, and all members have forgotten it.
@@ -128,7 +128,6 @@ impl Records {
         unsafe {
             start.add(layout.value).copy_from_nonoverlapping(value.as_ptr(), value.len());
             start.add(layout.owner).copy_from_nonoverlapping(owner.as_ptr(), layout.owner_bytes);
-            start.add(layout.change).write_bytes(0, 2);
         }
         if let Some(state) = self.state(record) {
             state.store(0, Relaxed);

@@ -23,7 +23,6 @@ pub(crate) mod change;
 pub(crate) mod divide;
 pub(crate) mod grace;
 pub(crate) mod memory;
-#[cfg(test)]
-mod model_tests;
-
 pub(crate) mod search;
+#[cfg(test)]
+mod tests;
