@@ -15,6 +15,18 @@ pub(crate) struct RetiredBag {
     pub records: Vec<u32>,
     /// Overflow buckets of each index.
     pub overflow: [Vec<u32>; 2],
+    pub replaced: Vec<Replaced>,
+}
+
+/// A record whose entry got another one. What packets under way add to its counters is carried
+/// over after the grace period.
+pub(crate) struct Replaced {
+    pub old: u32,
+    pub new: u32,
+    /// Generation of the new record.
+    pub generation: u32,
+    /// Counters of the old record that the new one began with.
+    pub counted: [u64; 2],
 }
 
 impl RetiredBag {
@@ -79,18 +91,15 @@ impl FreeRecords {
         self.retired_bags.store(retired.len(), Relaxed);
     }
 
-    /// Frees the bags that all members have forgotten. `give_back_overflow` gets their overflow
-    /// buckets, with the number of the index.
-    pub fn reclaim(&self, grace: &Grace<AtomicU64>, give_back_overflow: impl Fn(usize, Vec<u32>)) {
+    /// Frees the records of bags that all members have forgotten. `prepare` sees each bag before.
+    pub fn reclaim(&self, grace: &Grace<AtomicU64>, prepare: impl Fn(&mut RetiredBag)) {
         if self.retired_bags.load(Relaxed) == 0 {
             return;
         }
         let Some(mut retired) = self.retired.try_lock() else { return };
         while retired.front().is_some_and(|(stamp, _)| grace.has_passed(*stamp)) {
-            let Some((_, bag)) = retired.pop_front() else { break };
-            for (side, numbers) in bag.overflow.into_iter().enumerate().filter(|(_, it)| !it.is_empty()) {
-                give_back_overflow(side, numbers);
-            }
+            let Some((_, mut bag)) = retired.pop_front() else { break };
+            prepare(&mut bag);
             self.give(bag.records);
         }
         self.retired_bags.store(retired.len(), Relaxed);

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::credits::Credits;
-use crate::free_records::{BAG, FreeRecords};
+use crate::free_records::{BAG, FreeRecords, Replaced};
 use crate::idle_times::IdleTimes;
 use crate::index::Index;
 use crate::owners::Owners;
@@ -82,7 +82,23 @@ impl Inner {
 
     /// Frees records and overflow buckets that all members have forgotten.
     pub fn reclaim(&self) {
-        self.free.reclaim(&self.grace, |side, numbers| self.indexes[side].give_back_overflow(numbers));
+        self.free.reclaim(&self.grace, |bag| {
+            for (index, numbers) in self.indexes.iter().zip(&mut bag.overflow).filter(|(_, it)| !it.is_empty()) {
+                index.give_back_overflow(numbers.drain(..));
+            }
+            bag.replaced.iter().for_each(|replaced| self.carry_counters_over(replaced));
+        });
+    }
+
+    /// Adds to a new record what its predecessor has counted since it was replaced.
+    fn carry_counters_over(&self, replaced: &Replaced) {
+        let (old, new) = (self.records.counters(replaced.old), self.records.counters(replaced.new));
+        let (Some(old), Some(new)) = (old, new) else { return };
+        if self.records.generation(replaced.new).load(Acquire) == replaced.generation {
+            for ((old, new), counted) in old.into_iter().zip(new).zip(replaced.counted) {
+                new.fetch_add(old.load(Relaxed).wrapping_sub(counted), Relaxed);
+            }
+        }
     }
 
     /// Returns a record as an entry with this life word.

@@ -140,15 +140,16 @@ impl Records {
     }
 
     /// Copies state and counters of `from` to a record that was written and is not visible yet.
-    pub fn copy_state(&self, from: u32, to: u32) {
+    /// Returns the counters.
+    pub fn copy_state(&self, from: u32, to: u32) -> Option<[u64; 2]> {
         if let (Some(from), Some(to)) = (self.state(from), self.state(to)) {
             to.store(from.load(Relaxed), Relaxed);
         }
-        if let (Some(from), Some(to)) = (self.counters(from), self.counters(to)) {
-            for (from, to) in from.into_iter().zip(to) {
-                to.store(from.load(Relaxed), Relaxed);
-            }
+        let counted = self.counters(from)?.map(|counter| counter.load(Relaxed));
+        for (to, counted) in self.counters(to)?.into_iter().zip(counted) {
+            to.store(counted, Relaxed);
         }
+        Some(counted)
     }
 
     /// Prefetches the lines of a record that a lookup reads.

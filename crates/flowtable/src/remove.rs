@@ -1,6 +1,7 @@
 //! Removals and changes of entries.
 #![allow(unsafe_code)]
 
+use crate::free_records::Replaced;
 use crate::index::LineBucket;
 use crate::inner::Inner;
 use crate::local::Local;
@@ -10,7 +11,7 @@ use crate::protocol::memory::{Bucket, tag_of};
 use crate::protocol::search::{Locked, find, lock, search};
 use crate::stream::ChangeKind;
 use crate::{RecordId, Refusal, life};
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 impl Member {
     /// Removes an entry by its key. Returns the record that it had, or [`RecordId::NONE`].
@@ -45,8 +46,8 @@ impl Member {
 
     /// Replaces value and profile of an entry as one step and restarts its idle time. The entry
     /// gets another record; its owner, state and counters go on. Packets that found the old
-    /// record in their batch finish with the old value; what they add to its counters while the
-    /// change is under way is lost.
+    /// record in their batch finish with the old value. What they count is added to the new
+    /// record after a grace period; a state that they write after the change is lost.
     ///
     /// Returns the new record, or [`RecordId::NONE`] if there is no entry.
     pub fn modify(&mut self, key: &[u8], value: &[u8], profile: u8) -> Result<RecordId, Refusal> {
@@ -146,7 +147,10 @@ impl Local {
             let keys = [key, table.records.key(old, 1)];
             table.records.write(new, keys, value, table.records.owner(old));
         }
-        table.records.copy_state(old, new);
+        if let Some(counted) = table.records.copy_state(old, new) {
+            let generation = table.records.generation(new).load(Relaxed);
+            self.retired.replaced.push(Replaced { old, new, generation, counted });
+        }
         table.records.life(new).store(table.idle_times.live_word(self.now, profile), Release);
         table.schedule_look(new, self.now);
         if let Some((twin, hash)) = twin {

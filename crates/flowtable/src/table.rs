@@ -126,7 +126,7 @@ impl FlowTable {
     /// memory); pages are then allocated when they are touched.
     pub fn populate_ahead(&self, entries: u32) -> bool {
         let end = self.0.free.end().saturating_add(entries).min(self.0.records.capacity + 1);
-        let indexes = self.0.indexes.iter().fold(true, |is_done, index| index.populate_ahead(entries) && is_done);
+        let indexes = self.0.indexes.iter().all(|index| index.populate_ahead(entries));
         self.0.records.populate(end) && indexes
     }
 

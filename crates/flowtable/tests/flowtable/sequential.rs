@@ -360,3 +360,32 @@ fn a_member_that_sleeps_without_parking_is_named() {
     }
     assert!(matches!(member.find_or_add(&[9; 4], &[0], 0, 0), Addition::Added(_)));
 }
+
+/// What a packet under way counts for a replaced record is not lost.
+#[test]
+fn counters_follow_an_entry_to_its_new_record() {
+    let table = FlowTable::new(Shape { has_counters: true, ..shape(20, 10) }, 1).unwrap();
+    let (mut worker, mut controller) = (table.join().unwrap(), table.join().unwrap());
+    worker.begin_batch(1);
+    controller.begin_batch(1);
+    let Addition::Added(old) = worker.find_or_add(&[1; 20], &[0; 9], 0, 0) else { panic!("a new key") };
+    let count = |member: &Member, id, bytes| {
+        let [packets, of_bytes] = member.counters(id).unwrap();
+        packets.fetch_add(1, Relaxed);
+        of_bytes.fetch_add(bytes, Relaxed);
+    };
+    count(&worker, old, 100);
+    let new = controller.modify(&[1; 20], &[1; 9], 0).unwrap();
+    count(&worker, old, 1000);
+    count(&controller, new, 10);
+    for _ in 0..64 {
+        worker.begin_batch(1);
+        controller.begin_batch(1);
+    }
+    assert_eq!(worker.counters(new).unwrap().map(|counter| counter.load(Relaxed)), [3, 1110]);
+    // The record is used again, and begins at 0.
+    assert_ne!(old, new);
+    assert!(worker.remove(&[1; 20]).is_some());
+    let Addition::Added(id) = worker.find_or_add(&[2; 20], &[0; 9], 0, 0) else { panic!("a new key") };
+    assert_eq!(worker.counters(id).unwrap().map(|counter| counter.load(Relaxed)), [0, 0]);
+}

@@ -114,8 +114,10 @@ impl Worker<'_> {
     /// used again.
     fn disturb(&mut self, base: u64) {
         for n in 0..self.random.below(6) {
-            self.member.find_or_add(&key(base + n), &[0; 4], 0, 0);
-            if n % 3 == 0 {
+            let added = self.member.find_or_add(&key(base + n), &[0; 4], 0, 0);
+            let is_new = matches!(added, Addition::Added(_) | Addition::Refused(Refusal::Busy));
+            assert!(is_new, "{added:?}");
+            if n % 3 == 0 && matches!(added, Addition::Added(_)) {
                 assert!(self.member.remove(&key(base + n)).is_some());
             }
         }
