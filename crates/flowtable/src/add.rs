@@ -51,7 +51,8 @@ impl Member {
     ///
     /// `fill` gets a value of zeros. It is called only if the key is not there and the limits
     /// allow an entry, while no other member can add the key; so it can take a number that the
-    /// entry then owns. It may refuse.
+    /// entry then owns. It may refuse. It must not use the table, because the key's bucket is
+    /// locked.
     pub fn find_or_add_with(
         &mut self,
         key: &[u8],
