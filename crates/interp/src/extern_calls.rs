@@ -299,19 +299,13 @@ impl<O: Overseer> ExecContext<'_, O> {
             _ => {
                 let Some(slot) = slot else { return };
                 if call.func == ExternFn::SetEntryExpireTime {
-                    let time = self.expire_time(table, scalar(frame, call, 1) as u8);
+                    let time = self.memory.expire_time(self.program, table, scalar(frame, call, 1) as u8);
                     self.memory.tables[table].slots[slot as usize].idle_timeout_ns = time;
                 }
                 self.memory.tables[table].slots[slot as usize].idle_since_ns = now;
                 self.memory.schedule_expiry(table as u32, slot);
             }
         }
-    }
-
-    fn expire_time(&self, table: usize, profile: u8) -> u64 {
-        let times = &self.memory.expire_times;
-        let fallback = || self.program.default_expire_profile[table].and_then(|profile| times.get(&profile));
-        times.get(&profile).or_else(fallback).copied().unwrap_or(0)
     }
 
     fn add_entry(&mut self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<u32> {
@@ -345,7 +339,7 @@ impl<O: Overseer> ExecContext<'_, O> {
             value.resize(field.words, 0);
             args.extend(value);
         }
-        let timeout = self.expire_time(table, scalar(frame, call, 3) as u8);
+        let timeout = self.memory.expire_time(self.program, table, scalar(frame, call, 3) as u8);
         Some((StoredAction::Call(*action, args.into_boxed_slice()), timeout))
     }
 

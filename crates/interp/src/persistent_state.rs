@@ -3,6 +3,7 @@
 use crate::element_array::ElementArray;
 use crate::lookup::ReferenceTable;
 use crate::meter::{Meter, MeterColor};
+use crate::program::DecodedProgram;
 use crate::registers::Registers;
 use entries::{CloneSession, ControlState, Counter, MulticastGroup, StateChange, StoredAction, StoredEntry, words_for};
 use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
@@ -248,6 +249,14 @@ impl PersistentState {
         }
     }
 
+    /// PNA: returns the idle timeout in nanoseconds of an expire time profile, or of the table's
+    /// default profile if that one has none; 0: entries never expire.
+    pub fn expire_time(&self, program: &DecodedProgram, table: usize, profile: u8) -> u64 {
+        let times = &self.expire_times;
+        let fallback = || program.default_expire_profile[table].and_then(|profile| times.get(&profile));
+        times.get(&profile).or_else(fallback).copied().unwrap_or(0)
+    }
+
     /// Schedules the expiry of an entry.
     pub fn schedule_expiry(&mut self, table: u32, slot: u32) {
         let entry = &mut self.tables[table as usize].slots[slot as usize];
@@ -264,7 +273,7 @@ impl PersistentState {
     /// deletion.
     pub fn expire_entries(&mut self, now: u64, mut note: impl FnMut(TableId, &StoredEntry)) -> Vec<IdleEntry> {
         let mut idle = Vec::new();
-        while let Some((table, slot, kept)) = self.pop_idle_entry(now) {
+        while let Some((table, slot, kept)) = self.pop_idle_entry(now, |_, _| 0) {
             let deleted = self.tables[table as usize].auto_delete;
             if deleted {
                 self.tables[table as usize].remove(&kept);
@@ -284,8 +293,13 @@ impl PersistentState {
     }
 
     /// Returns an entry with an expired idle timeout, with its table and slot. The caller removes
-    /// the entry or calls [`PersistentState::rearm_idle_timer`].
-    pub fn pop_idle_entry(&mut self, now: u64) -> Option<(u32, u32, StoredEntry)> {
+    /// the entry or calls [`PersistentState::rearm_idle_timer`]. `last_hit_ns` returns the time of
+    /// the last hit of a slot of a table that was recorded elsewhere; 0: none.
+    pub fn pop_idle_entry(
+        &mut self,
+        now: u64,
+        last_hit_ns: impl Fn(u32, u32) -> u64,
+    ) -> Option<(u32, u32, StoredEntry)> {
         while let Some(Reverse((deadline, table, slot, generation))) = self.deadlines.peek().copied() {
             if deadline > now || self.is_expiry_suspended {
                 return None;
@@ -299,6 +313,7 @@ impl PersistentState {
             if entry.idle_timeout_ns == 0 {
                 continue;
             }
+            entry.idle_since_ns = entry.idle_since_ns.max(last_hit_ns(table, slot));
             if entry.idle_since_ns.saturating_add(entry.idle_timeout_ns) > now {
                 self.schedule_expiry(table, slot);
                 continue;
@@ -336,12 +351,18 @@ impl PersistentState {
     /// Applies a hit: restarts the idle timer; v1model: also counts and meters the packet and
     /// returns the color.
     pub fn apply_hit(&mut self, pipeline: &Pipeline, table: usize, slot: u32, length: u32) -> Option<MeterColor> {
-        let now = self.now;
+        let entries = &mut self.tables[table];
+        if entries.restart_on_hit {
+            entries.slots[slot as usize].idle_since_ns = self.now;
+        }
+        self.count_hit(pipeline, table, slot, length)
+    }
+
+    /// Applies the effects of a hit except on the idle timer: v1model counts and meters the packet
+    /// and returns the color.
+    pub fn count_hit(&mut self, pipeline: &Pipeline, table: usize, slot: u32, length: u32) -> Option<MeterColor> {
         let entries = &mut self.tables[table];
         let entry = &mut entries.slots[slot as usize];
-        if entries.restart_on_hit {
-            entry.idle_since_ns = now;
-        }
         if entries.count_on_hit {
             entry.counter.packets = entry.counter.packets.wrapping_add(1);
             entry.counter.bytes = entry.counter.bytes.wrapping_add(u64::from(length));

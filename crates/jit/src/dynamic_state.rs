@@ -30,7 +30,7 @@ impl Jit {
         match &self.execution {
             Execution::Native { shared, .. } => {
                 let number = shared.live.lock().entry_id(table, entry)?;
-                shared.program.runtime.host.lock().entry_level(table, number)
+                shared.host_at_latest_time().entry_level(table, number)
             }
             Execution::Interpreted { interp, .. } => interp.lock().entry_level(table, entry),
         }

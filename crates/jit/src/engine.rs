@@ -1,5 +1,6 @@
 //! [`Jit`]: the public engine.
 
+mod idle;
 mod writes;
 
 use crate::counters::WorkerCounters;
@@ -12,7 +13,7 @@ use crate::worker::JitWorker;
 use entries::{ControlState, Counter, EntryId, KeyLayout, StoredEntry, WriteBatch, WriteError};
 use interp::host::ExternHost;
 use interp::host::architecture::{reads_segment_excess, reason_table};
-use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError, Registers};
+use interp::{Config, DigestMessage, Interp, LoadError, Registers};
 use ir::{Entity, ExternId, Pipeline, TableId};
 use lookup::{LeftRightReader, LiveError, LiveTables};
 use num_bigint::BigUint;
@@ -330,15 +331,6 @@ impl Jit {
         }
     }
 
-    /// Returns the nanoseconds since a packet hit an entry of the table, or since it was inserted.
-    pub fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
-        match &self.execution {
-            // Programs with idle timeouts run on the interpreter.
-            Execution::Native { .. } => None,
-            Execution::Interpreted { interp, .. } => interp.lock().entry_idle_for(table, entry),
-        }
-    }
-
     /// Calls `f` with the control-plane state.
     pub fn with_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
         match &self.execution {
@@ -442,25 +434,6 @@ impl Jit {
         }
     }
 
-    /// Advances the time to `now` (ns) and returns the entries with an expired idle timeout.
-    pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
-        match &self.execution {
-            Execution::Native { shared, .. } => {
-                shared.program.runtime.host.lock().advance(now);
-                Vec::new()
-            }
-            Execution::Interpreted { interp, .. } => interp.lock().advance_time(now),
-        }
-    }
-
-    /// Takes the idle entries that [`Engine::tick`] found.
-    pub fn take_idle(&mut self) -> Vec<IdleEntry> {
-        match &self.execution {
-            Execution::Native { .. } => Vec::new(),
-            Execution::Interpreted { interp, .. } => interp.lock().take_idle(),
-        }
-    }
-
     /// Releases the tables; call it before the thread sleeps for long.
     pub fn park(&mut self) {
         if let Execution::Native { reader, worker, .. } = &mut self.execution {
@@ -504,7 +477,7 @@ impl Engine for Jit {
                 // An idle worker must not block the writer, so it releases the version that it used
                 // last.
                 worker.stats.set_tables_version(reader.acquire().version());
-                shared.program.runtime.host.lock().advance(now);
+                shared.advance(now);
             }
             Execution::Interpreted { interp, .. } => interp.lock().tick(now, out),
         }

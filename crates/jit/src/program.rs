@@ -18,9 +18,9 @@ use crate::plan::stages::{Stage, StageEntry, StageInfo};
 use crate::plan::stats_layout::StatsLayout;
 use crate::plan::vector_layout::VectorLayout;
 use crate::plan::{StagePlan, check_supported};
-use crate::runtime::{Runtime, helper_addresses};
+use crate::runtime::{CallTarget, HitEffects, Runtime, helper_addresses};
 use interp::Config;
-use interp::host::{ExternHost, SelectorHash, SiteId};
+use interp::host::{ExternHost, SelectorHash};
 use ir::passes::{PacketPass, reads_pass_number, recirculates, specialise_packet_pass};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use lookup::{LookupKind, LookupLayout, LookupSet};
@@ -64,6 +64,8 @@ pub struct CompiledProgram {
     pub plain: InPlaceForward,
     /// Whether the program needs the time of arrival.
     pub needs_time: bool,
+    /// Whether entries have idle times.
+    pub keeps_idle_times: bool,
     /// Whether the program has a variable for drop reasons.
     pub has_drop_reason: bool,
     /// Whether the program has a variable for CPU reasons.
@@ -96,7 +98,7 @@ impl CompiledProgram {
         records: bool,
     ) -> Result<CompiledProgram, FallbackReason> {
         let host = shared_host.lock();
-        check_supported(&pipeline)?;
+        check_supported(&pipeline, records)?;
         // Only code generation uses this version; everything else refers to the original pipeline.
         let compiled = coalesce_copies(&pipeline)?;
         let state_limit = parser_limit(&pipeline, &config);
@@ -124,7 +126,7 @@ impl CompiledProgram {
             call_conv: call_conv().map_err(|_| FallbackReason::Machine)?,
             counters: CounterRange::assign_ranges(&counters),
             stats_layout,
-            reports_hits: pipeline.tables.keys().map(|id| host.has_hit_effect(id)).collect(),
+            reports_hits: hit_effects(&pipeline, &host).iter().map(|e| e.restarts_timer || e.counts).collect(),
             needs_hit_entries: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
             recording: record_layout.clone().map(RecordingState::new),
             state_limit,
@@ -139,7 +141,9 @@ impl CompiledProgram {
         let native = compile(&codegen).map_err(|_| FallbackReason::Machine)?;
         let call_sites = codegen.call_sites.take();
         let order = OrderConstraints::new(&pipeline, plan.stages.len(), &call_sites, &codegen.hit_reports.take());
-        let needs_time = !call_sites.is_empty() || codegen.reports_hits.contains(&true) || reads_time(&pipeline);
+        let keeps_idle_times = pipeline.tables.values().any(|table| table.idle_timeout || table.add_on_miss);
+        let needs_time =
+            !call_sites.is_empty() || codegen.reports_hits.contains(&true) || reads_time(&pipeline) || keeps_idle_times;
         let runtime = build_runtime(&pipeline, host, shared_host, &call_sites)?;
         let CodegenContext { stats_layout, memory, .. } = codegen;
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
@@ -161,6 +165,7 @@ impl CompiledProgram {
             longest_header: plan.headers.max_bytes.iter().copied().max().unwrap_or(0) as usize,
             plain,
             needs_time,
+            keeps_idle_times,
             has_drop_reason: drop_reason,
             has_cpu_reason: cpu_reason,
             selectors,
@@ -258,21 +263,28 @@ fn build_runtime(
     calls: &[CallSite],
 ) -> Result<Runtime, FallbackReason> {
     let sites = register_call_sites(pipeline, &mut host, calls)?;
-    Ok(Runtime { host: shared.clone(), sites, value_sets: value_sets(pipeline) })
+    let (hit_times, hit_effects) = (host.hit_times().clone(), hit_effects(pipeline, &host));
+    Ok(Runtime { host: shared.clone(), hit_times, hit_effects, sites, value_sets: value_sets(pipeline) })
 }
 
-/// Registers the call sites with the host. Returns for each its id, and the number of words of its
-/// arguments and results.
+/// Returns for each table the effects of a hit.
+fn hit_effects(pipeline: &Pipeline, host: &ExternHost) -> Vec<HitEffects> {
+    let effects = |table| HitEffects { restarts_timer: host.restarts_on_hit(table), counts: host.counts_on_hit(table) };
+    pipeline.tables.keys().map(effects).collect()
+}
+
+/// Registers the call sites with the host.
 fn register_call_sites(
     pipeline: &Pipeline,
     host: &mut ExternHost,
     calls: &[CallSite],
-) -> Result<Vec<(SiteId, usize, usize)>, FallbackReason> {
+) -> Result<Vec<CallTarget>, FallbackReason> {
     let site = |site: &CallSite| {
         let body = &pipeline.controls[ir::ControlId(site.control as u32)].body;
         let made = host.site(&site.inst, &|value| body.value_type(value), &site.results);
         let made = made.map_err(|_| FallbackReason::TooLarge)?;
-        Ok((made.id, made.arg_words, made.result_words))
+        let (func, table) = (made.func, made.table);
+        Ok(CallTarget { id: made.id, func, table, arg_words: made.arg_words, result_words: made.result_words })
     };
     calls.iter().map(site).collect()
 }

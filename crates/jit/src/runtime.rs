@@ -4,8 +4,8 @@
 use crate::abi::{FrameHeader, Helpers, StageContext};
 use entries::{big_from_words, push_words, words_for};
 use interp::MeterColor;
-use interp::host::{ArchEffect, ExternHost, PacketContext, SiteId};
-use ir::{BinaryOp, Entity, HashAlgorithm, TableId, Type, ValueSetId};
+use interp::host::{ArchEffect, ExternHost, HitTimes, PacketContext, SiteId};
+use ir::{BinaryOp, Entity, ExternFn, HashAlgorithm, TableId, Type, ValueSetId};
 use num_bigint::BigUint;
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -15,11 +15,38 @@ use std::sync::Arc;
 pub struct Runtime {
     /// The interpreter's externs.
     pub host: Arc<Mutex<ExternHost>>,
-    /// For each call site: its id in the host, and the number of words of its arguments and
-    /// results.
-    pub sites: Vec<(SiteId, usize, usize)>,
+    /// Times of the last hits, which workers write without the host.
+    pub hit_times: Arc<HitTimes>,
+    /// For each table, the effects of a hit.
+    pub hit_effects: Vec<HitEffects>,
+    /// Call sites by number.
+    pub sites: Vec<CallTarget>,
     /// For each value set, the number of words of each key.
     pub value_sets: Vec<Vec<usize>>,
+}
+
+/// Effects of a hit on its entry.
+#[derive(Clone, Copy, Debug)]
+pub struct HitEffects {
+    /// The idle timer restarts.
+    pub restarts_timer: bool,
+    /// The host counts or meters the packet.
+    pub counts: bool,
+}
+
+/// A call site as the run time sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct CallTarget {
+    /// Its id in the host.
+    pub id: SiteId,
+    /// Called function.
+    pub func: ExternFn,
+    /// Table argument.
+    pub table: Option<TableId>,
+    /// Words of the arguments in the call area.
+    pub arg_words: usize,
+    /// Words of the results, after the arguments.
+    pub result_words: usize,
 }
 
 const ALGORITHMS: [HashAlgorithm; 9] = [
@@ -85,11 +112,15 @@ fn packet_index(context: &StageContext, head: *const FrameHeader, stride: usize)
 unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, site: u64, hit: u64) {
     // SAFETY: native code passes its own arguments.
     let (runtime, context, head) = unsafe { call_context(context, frame) };
-    let (id, arg_words, result_words) = runtime.sites[site as usize];
+    let CallTarget { id, func, table, arg_words, result_words } = runtime.sites[site as usize];
     // SAFETY: the area holds the longest call, because the engine refuses programs with longer
     // ones.
     let area = unsafe { std::slice::from_raw_parts_mut(context.call_area, arg_words + result_words) };
     let (args, results) = area.split_at_mut(arg_words);
+    if let (ExternFn::RestartExpireTimer | ExternFn::SetEntryExpireTime, Some(table)) = (func, table) {
+        let profile = (func == ExternFn::SetEntryExpireTime).then(|| args[0] as u8);
+        return restart_timer(runtime, table, hit as u32, runtime.hit_times.time_of(head.time.time_ns), profile);
+    }
     let packet = PacketContext {
         now: head.time.time_ns,
         ingress_length: head.input.metered_len,
@@ -102,12 +133,30 @@ unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, sit
     debug_assert!(effect == ArchEffect::None, "only calls without an effect on the architecture come here");
 }
 
+/// Restarts the idle timer of an entry that a packet of the time `now_ns` hit, with a new profile if
+/// one is passed. `hit` is the number of the entry plus 1; 0 after a miss, without an effect.
+fn restart_timer(runtime: &Runtime, table: TableId, hit: u32, now_ns: u64, profile: Option<u8>) {
+    let Some(entry) = hit.checked_sub(1) else { return };
+    match profile {
+        None => runtime.hit_times.record(table.index(), entry, now_ns),
+        Some(_) => runtime.host.lock().restart_timer(table, entry, now_ns, profile),
+    }
+}
+
 unsafe extern "C" fn record_hit(context: *mut StageContext, frame: *mut u8, table: u64, entry: u64) -> u64 {
     // SAFETY: native code passes its own arguments.
     let (runtime, _, head) = unsafe { call_context(context, frame) };
+    let HitEffects { restarts_timer, counts } = runtime.hit_effects[table as usize];
+    if restarts_timer {
+        let now_ns = runtime.hit_times.time_of(head.time.time_ns);
+        runtime.hit_times.record(table as usize, entry as u32, now_ns);
+    }
+    if !counts {
+        return MeterColor::Green as u64;
+    }
     let mut host = runtime.host.lock();
     host.advance(head.time.time_ns);
-    let colour = host.hit(TableId::from_index(table as usize), entry as u32, head.input.metered_len);
+    let colour = host.count_hit(TableId::from_index(table as usize), entry as u32, head.input.metered_len);
     colour.map_or(0, |colour| colour as u64)
 }
 

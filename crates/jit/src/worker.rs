@@ -204,6 +204,9 @@ impl JitWorker {
         if any_vector {
             self.flush_vector_stats(&program);
         }
+        if program.keeps_idle_times {
+            program.runtime.hit_times.advance(self.last_time.time_ns);
+        }
         for (cell, count) in self.memory.batch_stats().iter_mut().enumerate().filter(|(_, count)| **count != 0) {
             self.stats.add_count(cell, stats::split_count(std::mem::take(count)));
         }

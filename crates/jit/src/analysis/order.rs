@@ -26,7 +26,7 @@ pub struct CallSite {
 enum OrderedState {
     /// A register or meter.
     Object(ExternId),
-    /// The direct meters of a table.
+    /// The direct meters and idle timeouts of a table.
     Entries(TableId),
     /// The sequence of random numbers.
     Random,
@@ -113,10 +113,10 @@ fn ordered_state(inst: &Inst) -> Option<OrderedState> {
     let Inst::Extern { object, func, args } = inst else { return None };
     match func {
         // Additions commute, and state of one packet does not affect others.
-        CounterCount | DirectCounterCount | ChecksumClear | ChecksumUpdate | ChecksumGet | IsHostPort | IsNetPort => {
-            None
-        }
-        DirectMeterExecute => args.iter().find_map(|arg| match arg {
+        // The latest of several restarts of a timer counts, in whatever order they come.
+        CounterCount | DirectCounterCount | RestartExpireTimer | ChecksumClear | ChecksumUpdate | ChecksumGet
+        | IsHostPort | IsNetPort => None,
+        DirectMeterExecute | SetEntryExpireTime => args.iter().find_map(|arg| match arg {
             ExternArg::Table(table) => Some(OrderedState::Entries(*table)),
             _ => None,
         }),

@@ -32,7 +32,7 @@ impl EngineShared {
     /// batches before it are applied.
     pub(super) fn load<E>(&self, mut batches: &mut dyn Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
         let mut live = self.live.lock();
-        let mut host = self.program.runtime.host.lock();
+        let mut host = self.host_at_latest_time();
         let mut state = live.state().clone();
         let mut counter_values: HashMap<(TableId, u64), Counter> = HashMap::new();
         let outcome = Iterator::try_for_each(&mut batches, |batch| {
@@ -79,7 +79,7 @@ impl EngineShared {
             let mut entries = entries.lock();
             written.changes_with_ids().for_each(|(change, entry_id)| entries.apply_change(change, entry_id));
         }
-        let mut host = self.program.runtime.host.lock();
+        let mut host = self.host_at_latest_time();
         host.apply_changes(written.changes(), live.state());
         for (change, entry_id) in written.changes_with_ids() {
             match (change, entry_id) {
