@@ -3,7 +3,6 @@
 use crate::element_array::ElementArray;
 use crate::lookup::ReferenceTable;
 use crate::meter::{Meter, MeterColor};
-use crate::program::DecodedProgram;
 use crate::registers::Registers;
 use entries::{CloneSession, ControlState, Counter, MulticastGroup, StateChange, StoredAction, StoredEntry, words_for};
 use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
@@ -237,10 +236,13 @@ impl PersistentState {
                 Some(session) => drop(self.clone_sessions.insert(id, session.clone())),
                 None => drop(self.clone_sessions.remove(&id)),
             },
-            StateChange::ExpireTime(profile) => match self.state.expire_times().get(&profile) {
-                Some(time) => drop(self.expire_times.insert(profile, *time)),
-                None => drop(self.expire_times.remove(&profile)),
-            },
+            StateChange::ExpireTime(profile) => {
+                match self.state.expire_times().get(&profile) {
+                    Some(time) => drop(self.expire_times.insert(profile, *time)),
+                    None => drop(self.expire_times.remove(&profile)),
+                }
+                self.apply_expire_times();
+            }
             StateChange::Inserted(..)
             | StateChange::Modified(..)
             | StateChange::Deleted(..)
@@ -251,10 +253,33 @@ impl PersistentState {
 
     /// PNA: returns the idle timeout in nanoseconds of an expire time profile, or of the table's
     /// default profile if that one has none; 0: entries never expire.
-    pub fn expire_time(&self, program: &DecodedProgram, table: usize, profile: u8) -> u64 {
+    pub fn expire_time(&self, table: usize, profile: u8) -> u64 {
         let times = &self.expire_times;
-        let fallback = || program.default_expire_profile[table].and_then(|profile| times.get(&profile));
+        let fallback = || self.tables[table].default_expire_profile.and_then(|profile| times.get(&profile));
         times.get(&profile).or_else(fallback).copied().unwrap_or(0)
+    }
+
+    /// Gives an entry an expire time profile. [`PersistentState::schedule_expiry`] follows.
+    pub fn set_expire_profile(&mut self, table: usize, slot: u32, profile: u8) {
+        let timeout_ns = self.expire_time(table, profile);
+        if let Some(entry) = self.tables[table].slots.get_mut(slot as usize) {
+            (entry.idle_timeout_ns, entry.expire_profile) = (timeout_ns, Some(profile));
+        }
+    }
+
+    /// Applies the times of all profiles to the entries that have them.
+    fn apply_expire_times(&mut self) {
+        for table in 0..self.tables.len() {
+            for slot in 0..self.tables[table].slots.len() as u32 {
+                let entry = &self.tables[table].slots[slot as usize];
+                let (Some(profile), before) = (entry.expire_profile, entry.idle_timeout_ns) else { continue };
+                self.set_expire_profile(table, slot, profile);
+                let entry = &self.tables[table].slots[slot as usize];
+                if entry.idle_timeout_ns != before && entry.entry.is_some() {
+                    self.schedule_expiry(table as u32, slot);
+                }
+            }
+        }
     }
 
     /// Schedules the expiry of an entry.

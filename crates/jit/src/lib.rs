@@ -23,6 +23,7 @@
 //! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
 //! | run time | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
 //! | | the versions of a program for recording and for later passes | `native_programs.rs` |
+//! | | tables to which packets add entries | `packet_written.rs`, `flows.rs` |
 //! | | one worker: frames, queues, lookups, verdicts | `worker.rs`, `memory.rs`, `verdict.rs` |
 //! | | the vector path of a worker | `worker/` |
 //! | | statistics; counters of all workers | `stats.rs`, `counter_totals.rs` |
@@ -49,10 +50,12 @@ mod dynamic_state;
 mod engine;
 mod entries;
 mod fallback_reason;
+mod flows;
 mod introspection;
 mod lanes;
 mod memory;
 mod native_programs;
+mod packet_written;
 mod plan;
 mod program;
 mod record;

@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::abi::{FrameHeader, Helpers, StageContext};
+use crate::flows::WorkerFlows;
+use crate::packet_written::{AddedEntry, PacketWrittenTables};
 use entries::{big_from_words, push_words, words_for};
 use interp::MeterColor;
 use interp::host::{ArchEffect, ExternHost, HitTimes, PacketContext, SiteId};
@@ -21,6 +23,10 @@ pub struct Runtime {
     pub hit_effects: Vec<HitEffects>,
     /// Call sites by number.
     pub sites: Vec<CallTarget>,
+    /// Tables that packets write.
+    pub written: Arc<PacketWrittenTables>,
+    /// For each call site of `add_entry` in such a table, the entry that it adds.
+    pub additions: Vec<Option<EntryTemplate>>,
     /// For each value set, the number of words of each key.
     pub value_sets: Vec<Vec<usize>>,
 }
@@ -49,6 +55,21 @@ pub struct CallTarget {
     pub result_words: usize,
 }
 
+/// How a call of `add_entry` makes the value of an entry from its arguments.
+#[derive(Clone, Debug)]
+pub struct EntryTemplate {
+    /// The table.
+    pub table: TableId,
+    /// Position of the action in the table's list: the value's first byte.
+    pub arm: u8,
+    /// For each parameter its first word in the call area, its offset in the value, and its bytes.
+    pub params: Vec<[usize; 3]>,
+    /// Word of the expire time profile in the call area.
+    pub profile_word: usize,
+    /// Bytes of a lookup key.
+    pub key_bytes: usize,
+}
+
 const ALGORITHMS: [HashAlgorithm; 9] = [
     HashAlgorithm::Crc32,
     HashAlgorithm::Crc32Custom,
@@ -75,6 +96,7 @@ pub fn algorithm_number(algorithm: HashAlgorithm) -> u64 {
 pub fn helper_addresses() -> Helpers {
     Helpers {
         call: call_extern as *const () as usize,
+        add_entry: add_entry as *const () as usize,
         hit: record_hit as *const () as usize,
         begin_block: begin_block as *const () as usize,
         hash: hash_bytes as *const () as usize,
@@ -140,6 +162,48 @@ fn restart_timer(runtime: &Runtime, table: TableId, hit: u32, now_ns: u64, profi
     match profile {
         None => runtime.hit_times.record(table.index(), entry, now_ns),
         Some(_) => runtime.host.lock().restart_timer(table, entry, now_ns, profile),
+    }
+}
+
+/// Executes PNA `add_entry` with the key that the packet looked up. Returns 1 if an entry was added, 0
+/// after a hit, if the key is there by now, or if the table is full.
+unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site: u64, hit: u64, key: *const u8) -> u64 {
+    // SAFETY: native code passes its own arguments.
+    let (runtime, context, head) = unsafe { call_context(context, frame) };
+    let Some(template) = &runtime.additions[site as usize] else { return 0 };
+    if hit as u32 != 0 {
+        return 0;
+    }
+    // SAFETY: the worker owns them, and does not use them while a stage runs.
+    let flows = unsafe { &mut *context.flows.cast::<WorkerFlows>() };
+    // SAFETY: the area holds the arguments of the longest call, and the queue a key for each packet.
+    let (args, key) = unsafe {
+        let words = runtime.sites[site as usize].arg_words;
+        (std::slice::from_raw_parts(context.call_area, words), std::slice::from_raw_parts(key, template.key_bytes))
+    };
+    let Some(record) = flows.add_entry(template.table, key, |value| template.fill_value(args, value)) else {
+        return 0;
+    };
+    let table = template.table;
+    let profile = args[template.profile_word] as u8;
+    let added_ns = runtime.hit_times.time_of(head.time.time_ns);
+    let has_host_state = runtime.written.get(table).is_some_and(|written| written.has_host_state);
+    if has_host_state {
+        runtime.host.lock().entry_pending(table, record.0, profile, added_ns);
+    }
+    flows.list_added(AddedEntry { table, record, profile, added_ns, has_host_state });
+    1
+}
+
+impl EntryTemplate {
+    /// Writes the value of an entry. `args` are the words of the call area.
+    fn fill_value(&self, args: &[u64], value: &mut [u8]) {
+        value[0] = self.arm;
+        for [word, offset, bytes] in &self.params {
+            for (index, to) in value[*offset..offset + bytes].chunks_mut(8).enumerate() {
+                to.copy_from_slice(&args[word + index].to_le_bytes()[..to.len()]);
+            }
+        }
     }
 }
 

@@ -95,9 +95,10 @@ impl EntryCodec {
         for (place, field) in self.layout().keys.iter().zip(&self.key_fields) {
             let (first, shift) = ((place.bit_offset / 64) as usize, place.bit_offset % 64);
             let to = &mut entry[field.first_word..field.first_word + field.words];
-            match to {
-                [one] => *one = word(first) >> shift & low_bits(place.width_bits),
-                wide => wide.iter_mut().enumerate().for_each(|(index, to)| *to = word(first + index)),
+            for (index, to) in to.iter_mut().enumerate() {
+                // Another field can lie above a wide one in its last word.
+                let width_bits = place.width_bits - 64 * index as u32;
+                *to = word(first + index) >> shift & low_bits(width_bits);
             }
         }
         PackedKey::from_slice(&entry)

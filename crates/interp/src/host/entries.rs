@@ -115,9 +115,9 @@ impl ExternHost {
         }
     }
 
-    /// Executes PNA `add_entry`: adds the entry to `state` and returns it. The engine inserts it
-    /// into its table, calls [`ExternHost::entry_inserted`] with a counter of 0, and sets the
-    /// call's result to true. `key` is the key that was looked up, in the layout of
+    /// Executes PNA `add_entry`: adds the entry to `state` and returns it with its expire time profile.
+    /// The engine inserts it into its table, calls [`ExternHost::entry_added`], and sets the call's
+    /// result to true. `key` is the key that was looked up, in the layout of
     /// `ControlState::layout`: the table's keys in order, each in whole words.
     ///
     /// Returns `None`, with the result false, if the packet hit an entry ([`PacketContext::hit`])
@@ -132,15 +132,17 @@ impl ExternHost {
         args: &[u64],
         key: &[u64],
         state: &mut ControlState,
-    ) -> Option<StoredEntry> {
+    ) -> Option<(StoredEntry, u8)> {
         let known = &self.sites[site.0 as usize];
         let table = known.table.filter(|_| known.call.func == ExternFn::AddEntry && packet.hit.is_none())?;
         let new = self.run(site, packet, args, |machine, frame, call| machine.new_entry(frame, call, table));
-        let ((action, timeout), table) = (new?, TableId::from_index(table));
+        let ((action, profile), table) = (new?, TableId::from_index(table));
+        let timeout = self.expire_time(table, profile);
         if key.len() != state.layout(table).len {
             return None;
         }
-        state.add_from_data_plane(table, PackedKey::from_slice(key), action, timeout)
+        let entry = state.add_from_data_plane(table, PackedKey::from_slice(key), action, timeout)?;
+        Some((entry, profile))
     }
 
     /// Adds the updates of packets that were forwarded elsewhere, as

@@ -65,18 +65,20 @@ impl ExternHost {
     pub fn restart_timer(&mut self, table: TableId, number: u32, now_ns: u64, profile: Option<u8>) {
         self.hit_times.record(table.index(), number, now_ns);
         let Some(profile) = profile else { return };
-        let timeout_ns = self.expire_time(table, profile);
-        if let Some(slot) = self.slot_mut(table, number).filter(|slot| slot.entry.is_some()) {
-            slot.idle_timeout_ns = timeout_ns;
+        self.memory.set_expire_profile(table.index(), number, profile);
+        if let Some(slot) = self.slot_mut(table, number) {
             slot.idle_since_ns = slot.idle_since_ns.max(now_ns);
-            self.memory.schedule_expiry(table.0, number);
+            // An entry that a packet has just added is scheduled when the control state has it.
+            if slot.entry.is_some() {
+                self.memory.schedule_expiry(table.0, number);
+            }
         }
     }
 
     /// Returns the idle timeout in nanoseconds of an expire time profile, or of the table's default
     /// profile if that one has none; 0: entries never expire.
     pub fn expire_time(&self, table: TableId, profile: u8) -> u64 {
-        self.memory.expire_time(&self.program, table.index(), profile)
+        self.memory.expire_time(table.index(), profile)
     }
 
     /// Returns the time in nanoseconds since the idle timer of an entry was started.

@@ -26,12 +26,14 @@
 //! |---|---|
 //! | call sites and calls, layout of their values | `site.rs`, `call.rs`, `value_slot.rs` |
 //! | state of entries that packets change | `entries.rs` |
+//! | entries that packets add to tables of the engine | `added_entries.rs` |
 //! | idle times of entries, and their expiry | `idle.rs`, `hit_times.rs` |
 //! | members and groups, value sets | `choice.rs`, `selector.rs` |
 //! | objects that the control plane writes and reads | `objects.rs` |
 //! | constants and variables of the architectures | [`architecture`] |
 //! | hashes and sums over bytes, without a host | [`hash`], [`ones_complement_sum`] |
 
+mod added_entries;
 pub mod architecture;
 mod call;
 mod choice;

@@ -12,7 +12,7 @@ impl Jit {
     pub fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let entry_id = shared.live.lock().entry_id(table, entry)?;
+                let entry_id = shared.entry_number(table, entry)?;
                 shared.host_at_latest_time().idle_for(table, entry_id)
             }
             Execution::Interpreted { interp, .. } => interp.lock().entry_idle_for(table, entry),
@@ -61,12 +61,19 @@ impl EngineShared {
     /// automatic deletion.
     fn expire(&self, now: u64) -> Vec<IdleEntry> {
         self.advance(now);
-        let mut live = self.live.lock();
+        let mut live = self.live_with_added_entries();
         // The host is free again before the removals are published, because the publication waits
         // for workers, which may wait for the host.
         let expired = self.host_at_latest_time().take_expired(now);
+        let written = &self.program.runtime.written;
+        let (added, others): (Vec<_>, Vec<_>) =
+            expired.deleted.iter().partition(|(table, ..)| written.get(*table).is_some());
+        for (table, _, entry) in added {
+            written.remove(*table, entry);
+            live.record_removed_entry(*table, entry);
+        }
         let mut group = live.begin_publish_group();
-        for (table, _, entry) in &expired.deleted {
+        for (table, _, entry) in others {
             group.remove_idle(*table, entry);
         }
         expired.idle

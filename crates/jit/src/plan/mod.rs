@@ -209,7 +209,7 @@ pub fn check_supported(pipeline: &Pipeline, records: bool) -> Result<(), Fallbac
                     Recirculate => return Err(FallbackReason::Recirculate),
                     PnaRecirculate if !recirculates_last(&control.body) => return Err(FallbackReason::Recirculate),
                     MirrorPacket => return Err(FallbackReason::Mirror),
-                    AddEntry => return Err(FallbackReason::AddOnMiss),
+                    AddEntry if records => return Err(FallbackReason::AddOnMiss),
                     SetEntryExpireTime | RestartExpireTimer if records => return Err(FallbackReason::IdleTimeout),
                     _ => {}
                 },
@@ -234,10 +234,11 @@ pub fn check_supported(pipeline: &Pipeline, records: bool) -> Result<(), Fallbac
         if table.idle_timeout && records {
             return Err(FallbackReason::IdleTimeout);
         }
-        if table.add_on_miss {
+        if table.add_on_miss && records {
             return Err(FallbackReason::AddOnMiss);
         }
-        let entry_state = table.direct_counter.is_some() || table.direct_meter.is_some() || table.idle_timeout;
+        let entry_state =
+            table.direct_counter.is_some() || table.direct_meter.is_some() || table.idle_timeout || table.add_on_miss;
         if table.implementation.is_some() && entry_state {
             return Err(FallbackReason::ProfileWithEntryState);
         }
