@@ -5,10 +5,10 @@ use crate::Shape;
 /// Positions of a record's parts in bytes from its start.
 ///
 /// ```text
-/// +----------+----------------+------------+-----------+-----------+-----+--------------+
-/// | life u32 | generation u32 | state u32  | change u16| owner     | key | value        |
-/// |          |                | (optional) |           | 0-4 bytes |     | action, data |
-/// +----------+----------------+------------+-----------+-----------+-----+--------------+
+/// +----------+----------------+------------+------------+-----------+-----+------------+--------------+
+/// | life u32 | generation u32 | state u32  | change u16 | owner     | key | twin's key | value        |
+/// |          |                | (optional) |            | 0-4 bytes |     | (optional) | action, data |
+/// +----------+----------------+------------+------------+-----------+-----+------------+--------------+
 /// ```
 ///
 /// The generation rises each time that the record becomes an entry: record number and generation
@@ -30,6 +30,8 @@ pub struct RecordLayout {
     pub key: usize,
     /// Length of the key in bytes.
     pub key_bytes: usize,
+    /// Length of the twin's key in bytes, 0 if there is none. It follows the key.
+    pub twin_key_bytes: usize,
     /// Position of the value, whose first byte is the action.
     pub value: usize,
     /// Length of the value in bytes.
@@ -57,10 +59,23 @@ impl RecordLayout {
         };
         let owner = change + 2;
         let key = owner + owner_bytes;
-        let value = key + shape.key_bytes;
+        let value = key + shape.key_bytes + shape.twin_key_bytes;
         let len = value + shape.value_bytes;
-        let stride = if shape.size >= Self::DENSE_FROM { len.next_multiple_of(4) } else { len.next_multiple_of(64) };
-        let (key_bytes, value_bytes) = (shape.key_bytes, shape.value_bytes);
-        RecordLayout { stride, state, change, owner, owner_bytes, key, key_bytes, value, value_bytes }
+        let stride = if shape.is_dense.unwrap_or(shape.size >= Self::DENSE_FROM) {
+            len.next_multiple_of(4)
+        } else {
+            len.next_multiple_of(64)
+        };
+        let Shape { key_bytes, twin_key_bytes, value_bytes, .. } = *shape;
+        RecordLayout { stride, state, change, owner, owner_bytes, key, key_bytes, twin_key_bytes, value, value_bytes }
+    }
+
+    /// Returns position and length of the key (side 0) or of the twin's key (side 1).
+    #[inline(always)]
+    pub(crate) fn key_of(&self, side: usize) -> (usize, usize) {
+        match side {
+            0 => (self.key, self.key_bytes),
+            _ => (self.key + self.key_bytes, self.twin_key_bytes),
+        }
     }
 }

@@ -11,6 +11,9 @@
 //! that is hit all the time is written once per slack, and an entry may end from
 //! `due + idle` on: between `idle` and `idle + slack` after its last hit, never earlier.
 
+use crate::word::Word;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
 /// The record belongs to no entry.
 pub const FREE: u32 = 0;
 /// The record is an entry.
@@ -63,4 +66,41 @@ pub const fn slack_ticks(idle_ticks: u32, tick_ns: u64) -> u32 {
     let slack = idle_ticks / 32;
     let slack = if slack < max { slack } else { max };
     if slack == 0 { 1 } else { slack }
+}
+
+/// Counts a hit of a live entry for its idle time, if it is due at `now`. `renewed` is the word of
+/// an entry that is hit now; without it, hits do not restart timers and only end doubt. Returns
+/// false if the entry has been removed.
+#[inline]
+pub(crate) fn touch<W: Word<u32>>(life: &W, now: u32, renewed: impl Fn(u8) -> Option<u32>) -> bool {
+    let mut word = life.load(Relaxed);
+    loop {
+        if !is_live(word) {
+            return false;
+        }
+        if ticks_since_due(word, now) < 0 {
+            return true;
+        }
+        let next = renewed(profile(word)).unwrap_or(word & !DOUBT);
+        if next == word {
+            return true;
+        }
+        match life.replace(word, next) {
+            Ok(_) => return true,
+            Err(now) => word = now,
+        }
+    }
+}
+
+/// Replaces a life word by what `next` makes of it, unless that is `None`. Returns the word
+/// before, if it was replaced.
+pub(crate) fn change<W: Word<u32>>(life: &W, next: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+    let mut word = life.load(Acquire);
+    loop {
+        let next = next(word)?;
+        match life.replace(word, next) {
+            Ok(_) => return Some(word),
+            Err(now) => word = now,
+        }
+    }
 }

@@ -44,9 +44,29 @@ pub enum Refusal {
     /// The function that fills the value refused, for example because a pool is empty.
     #[error("no value for the entry: a pool is empty")]
     Value,
-    /// The key is of another length than the table's, or the profile or owner does not exist.
-    #[error("key, value, profile or owner do not fit the table")]
+    /// The key is of another length than the table's, or the owner does not exist.
+    #[error("key, value or owner do not fit the table")]
     Malformed,
+    /// Records of removed entries are not free yet: a member has not begun another batch.
+    #[error("removed records are not free yet: a worker neither begins batches nor parks")]
+    Grace,
+    /// All twin keys that the function proposed belong to other entries.
+    #[error("the entry's twin keys are taken")]
+    TwinTaken,
+}
+
+impl Refusal {
+    /// All reasons, by rising number.
+    pub const ALL: [Refusal; 8] = [
+        Refusal::Full,
+        Refusal::OwnerLimit,
+        Refusal::Chain,
+        Refusal::Busy,
+        Refusal::Value,
+        Refusal::Malformed,
+        Refusal::Grace,
+        Refusal::TwinTaken,
+    ];
 }
 
 /// A live entry. It is good until its member begins another batch.
@@ -58,6 +78,8 @@ pub struct EntryRef<'m> {
     pub generation: u32,
     /// The key.
     pub key: &'m [u8],
+    /// The twin's key; empty if the table has no twin.
+    pub twin_key: &'m [u8],
     /// The value; the first byte is the action.
     pub value: &'m [u8],
     /// The number of the idle time.

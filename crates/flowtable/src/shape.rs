@@ -10,6 +10,8 @@ pub const MAX_IDLE_TICKS: u32 = (1 << 20) - (1 << 16);
 pub struct Shape {
     /// Length of a key in bytes, at least 1.
     pub key_bytes: usize,
+    /// Length of a second key in bytes, by which the same entry is found; 0: there is none.
+    pub twin_key_bytes: usize,
     /// Length of a value in bytes, at least 1. The first byte is the action.
     pub value_bytes: usize,
     /// Maximum number of entries.
@@ -35,6 +37,9 @@ pub struct Shape {
     pub has_state: bool,
     /// Whether each entry counts packets and bytes.
     pub has_counters: bool,
+    /// Whether records are packed closely; else each begins with a cache line, which makes lookups
+    /// faster. `None` packs tables of 16 million entries and more.
+    pub is_dense: Option<bool>,
     /// Maximum number of members (workers, sweeper, controller) at one time.
     pub members: usize,
 }
@@ -45,7 +50,7 @@ pub enum ShapeError {
     /// A key or value of 0 bytes, or too long for a record.
     #[error("{what} of {bytes} bytes: a table needs between 1 and {max}")]
     Width {
-        /// "key" or "value".
+        /// "key", "twin key" or "value".
         what: &'static str,
         /// The length.
         bytes: usize,
@@ -90,6 +95,7 @@ impl Shape {
     pub fn new(key_bytes: usize, value_bytes: usize, size: u32) -> Self {
         Shape {
             key_bytes,
+            twin_key_bytes: 0,
             value_bytes,
             size,
             owners: 0,
@@ -99,6 +105,7 @@ impl Shape {
             idle_ticks: vec![0],
             has_state: false,
             has_counters: false,
+            is_dense: None,
             members: 64,
         }
     }
@@ -108,6 +115,10 @@ impl Shape {
         let widths = [("key", self.key_bytes, Self::MAX_KEY_BYTES), ("value", self.value_bytes, Self::MAX_VALUE_BYTES)];
         if let Some((what, bytes, max)) = widths.into_iter().find(|(_, bytes, max)| *bytes == 0 || bytes > max) {
             return Err(ShapeError::Width { what, bytes, max });
+        }
+        if self.twin_key_bytes > Self::MAX_KEY_BYTES {
+            let (bytes, max) = (self.twin_key_bytes, Self::MAX_KEY_BYTES);
+            return Err(ShapeError::Width { what: "twin key", bytes, max });
         }
         if self.size == 0 || self.size > Self::MAX_SIZE {
             return Err(ShapeError::Size(self.size));

@@ -1,0 +1,8 @@
+//! Tables that packets write, against a sequential model and by several threads.
+
+mod changes;
+mod ports;
+mod random;
+mod reference;
+mod sequential;
+mod threads;
