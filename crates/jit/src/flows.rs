@@ -43,7 +43,7 @@ impl WorkerFlows {
 
     /// Adds an entry with this lookup key, whose value `fill` writes. Returns its record; `None` if
     /// the key is there, or the table is full.
-    pub fn add_entry(&mut self, table: TableId, key: &[u8], fill: impl FnOnce(&mut [u8])) -> Option<RecordId> {
+    pub fn add_entry(&mut self, table: TableId, key: &[u8], mut fill: impl FnMut(&mut [u8])) -> Option<RecordId> {
         let member = self.members.get_mut(table.index()).and_then(Option::as_mut)?;
         let filled = |value: &mut [u8]| {
             fill(value);
@@ -54,11 +54,8 @@ impl WorkerFlows {
                 self.added_count += 1;
                 Some(record)
             }
-            Addition::Found(_) => None,
-            Addition::Refused(refusal) => {
-                self.shared.count_refusal(refusal);
-                None
-            }
+            // The table counts refusals by reason.
+            Addition::Found(_) | Addition::Refused(_) => None,
         }
     }
 

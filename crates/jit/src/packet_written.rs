@@ -11,12 +11,11 @@ use flowtable::{Addition, FlowTable, Member, RecordId, Refusal, Shape};
 use ir::{Entity, Pipeline, TableId};
 use lookup::{EntryCodec, LiveTables};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 
 /// Maximum number of entries of a table that declares none.
 const DEFAULT_SIZE: u32 = 1 << 24;
 /// Maximum number of workers of an engine, and its control side.
-const MEMBERS: usize = 1024;
+const MEMBERS: usize = 256;
 
 /// An entry that a packet has added and that the control state does not have yet.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +48,6 @@ pub struct PacketWrittenTables {
     tables: Vec<Option<PacketWrittenTable>>,
     added: Mutex<Vec<AddedEntry>>,
     control: Mutex<Vec<Option<Member>>>,
-    refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl PacketWrittenTables {
@@ -103,16 +101,6 @@ impl PacketWrittenTables {
     /// Takes the added entries, in the order in which workers listed them.
     pub fn take_added(&self) -> Vec<AddedEntry> {
         std::mem::take(&mut self.added.lock())
-    }
-
-    /// Counts an entry that was not added.
-    pub fn count_refusal(&self, refusal: Refusal) {
-        *self.refused.lock().entry(refusal_name(refusal)).or_default() += 1;
-    }
-
-    /// Returns how many entries were not added, by reason.
-    pub fn refused(&self) -> BTreeMap<&'static str, u64> {
-        self.refused.lock().clone()
     }
 
     /// Runs `work` as the control plane's member of a table; `None` if packets do not write it.
@@ -202,16 +190,4 @@ fn sets_expire_times(pipeline: &Pipeline, table: TableId) -> bool {
         Inst::Extern { func: SetEntryExpireTime, args, .. } => args.contains(&ExternArg::Table(table)),
         _ => false,
     })
-}
-
-/// Returns the name of a reason in counters.
-fn refusal_name(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Full => "full",
-        Refusal::OwnerLimit => "owner_limit",
-        Refusal::Chain => "chain",
-        Refusal::Busy => "busy",
-        Refusal::Value => "value",
-        Refusal::Malformed => "malformed",
-    }
 }

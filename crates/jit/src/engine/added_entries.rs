@@ -11,15 +11,14 @@ use interp::host::ExternHost;
 use ir::TableId;
 use lookup::LiveTables;
 use parking_lot::MutexGuard;
-use std::collections::BTreeMap;
 
 impl Jit {
-    /// Returns how many entries packets could not add, by reason: a full table, a bucket that others
-    /// lock. Under the interpreter nothing is counted.
-    pub fn refused_additions(&self) -> BTreeMap<&'static str, u64> {
+    /// Returns what a table that packets write has refused since it was created, by reason: a full
+    /// table, a bucket that others lock. `None` for another table, and under the interpreter.
+    pub fn written_table_statistics(&self, table: TableId) -> Option<flowtable::Statistics> {
         match &self.execution {
-            Execution::Native { shared, .. } => shared.program.runtime.written.refused(),
-            Execution::Interpreted { .. } => BTreeMap::new(),
+            Execution::Native { shared, .. } => Some(shared.program.runtime.written.get(table)?.flows.statistics()),
+            Execution::Interpreted { .. } => None,
         }
     }
 }

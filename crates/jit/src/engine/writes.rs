@@ -122,7 +122,7 @@ impl EngineShared {
 
     /// Applies a change of an entry to a table that packets write. Returns false for another change.
     /// `displaced` collects entries that have no room because packets have filled the table since the
-    /// control state accepted the change; they count as refused, and the state gives them up.
+    /// control state accepted the change; the table counts the refusal, and the state gives them up.
     fn carry_out_in_written_table(
         &self,
         host: &mut ExternHost,
@@ -133,25 +133,22 @@ impl EngineShared {
         let Some((table, entry)) = change.entry().filter(|(table, _)| tables.get(*table).is_some()) else {
             return false;
         };
-        let mut displace = |refusal| {
-            tables.count_refusal(refusal);
-            displaced.push((table, entry.clone()));
-        };
+        let mut displace = || displaced.push((table, entry.clone()));
         match change {
             StateChange::Inserted(_, _, counter) => match tables.insert(table, entry) {
                 Ok(number) => host.entry_inserted(table, number, entry, *counter),
-                Err(refusal) => displace(refusal),
+                Err(_) => displace(),
             },
             StateChange::Modified(_, old, new, counter) => match tables.modify(table, new) {
                 Ok([before, after]) => {
                     host.entry_renumbered(table, before, after);
                     host.entry_modified(table, after, old, new, *counter);
                 }
-                Err(refusal) => {
+                Err(_) => {
                     if let Some(number) = tables.remove(table, old) {
                         host.entry_removed(table, number);
                     }
-                    displace(refusal);
+                    displace();
                 }
             },
             StateChange::Deleted(..) => {
