@@ -88,8 +88,11 @@ impl PacketWrittenTables {
         self.tables.iter().all(Option::is_none)
     }
 
-    /// Returns a new worker's membership of each table.
+    /// Returns a new worker's membership of each table; nothing if packets write none.
     pub fn join(&self) -> Vec<Option<Member>> {
+        if self.is_empty() {
+            return Vec::new();
+        }
         self.tables.iter().map(|table| table.as_ref().and_then(|table| table.flows.join().ok())).collect()
     }
 
