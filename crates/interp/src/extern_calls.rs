@@ -321,8 +321,8 @@ impl<O: Overseer> ExecContext<'_, O> {
         Some(slot)
     }
 
-    /// Returns action and expire time profile of the entry that `add_entry` adds; `None` if the table
-    /// cannot hold it.
+    /// Returns action and expire time profile of the entry that `add_entry` adds; `None` if the
+    /// table cannot hold it.
     pub(crate) fn new_entry(&self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<(StoredAction, u8)> {
         let Some(CallArg::Action(action)) = call.args.get(1) else { return None };
         if !self.memory.tables[table].is_exact() {

@@ -199,8 +199,8 @@ pub struct Helpers {
     /// `(context, frame, site, entry hit and color)`: calls an extern; arguments and results are in
     /// the call area.
     pub call: usize,
-    /// `(context, frame, site, entry hit, key) -> 0 or 1`: adds an entry with the key that the packet
-    /// looked up; arguments are in the call area.
+    /// `(context, frame, site, entry hit, key) -> 0 or 1`: adds an entry with the key that the
+    /// packet looked up; arguments are in the call area.
     pub add_entry: usize,
     /// `(context, frame, table, entry) -> color`: records that an entry was hit.
     pub hit: usize,

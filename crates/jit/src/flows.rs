@@ -19,6 +19,7 @@ pub struct WorkerFlows {
 }
 
 impl WorkerFlows {
+    /// Makes the access of one more worker.
     pub fn new(shared: &Arc<PacketWrittenTables>) -> WorkerFlows {
         let (members, added, records) = (shared.join(), Vec::new(), Vec::new());
         WorkerFlows { shared: shared.clone(), members, added, added_count: 0, records }
@@ -78,8 +79,8 @@ impl WorkerFlows {
         }
     }
 
-    /// Returns for each key of the last [`WorkerFlows::look_up`] the address of the entry's value and
-    /// its record; both 0 after a miss. They are valid until the next batch.
+    /// Returns for each key of the last [`WorkerFlows::look_up`] the address of the entry's value
+    /// and its record; both 0 after a miss. They are valid until the next batch.
     pub fn found(&self, table: TableId) -> impl Iterator<Item = [u64; 2]> {
         let member = self.members[table.index()].as_ref();
         self.records.iter().map(move |record| {

@@ -21,9 +21,9 @@
 //! | code generation | from a plan to native code (Cranelift) | `code/` |
 //! | | vector code (eight packets at once) from a stage's function | `lanes/` |
 //! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
-//! | run time | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
+//! | run time | tables to which packets add entries | `packet_written.rs`, `flows.rs` |
+//! | | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
 //! | | the versions of a program for recording and for later passes | `native_programs.rs` |
-//! | | tables to which packets add entries | `packet_written.rs`, `flows.rs` |
 //! | | one worker: frames, queues, lookups, verdicts | `worker.rs`, `memory.rs`, `verdict.rs` |
 //! | | the vector path of a worker | `worker/` |
 //! | | statistics; counters of all workers | `stats.rs`, `counter_totals.rs` |

@@ -87,9 +87,9 @@ pub struct CompiledProgram {
 }
 
 impl CompiledProgram {
-    /// Compiles a pipeline. `lookups` supplies the lookup layouts of its tables, `written` has those that
-    /// packets write. If `records` is
-    /// set, the code records packets. The host may be that of another program of the same pipeline.
+    /// Compiles a pipeline. `lookups` supplies the lookup layouts of its tables, `written` has
+    /// those that packets write. If `records` is set, the code records packets. The host may be
+    /// that of another program of the same pipeline.
     ///
     /// # Errors
     /// The reason why native code does not support the pipeline.

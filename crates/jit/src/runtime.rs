@@ -155,8 +155,8 @@ unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, sit
     debug_assert!(effect == ArchEffect::None, "only calls without an effect on the architecture come here");
 }
 
-/// Restarts the idle timer of an entry that a packet of the time `now_ns` hit, with a new profile if
-/// one is passed. `hit` is the number of the entry plus 1; 0 after a miss, without an effect.
+/// Restarts the idle timer of an entry that a packet of the time `now_ns` hit, with a new profile
+/// if one is passed. `hit` is the number of the entry plus 1; 0 after a miss, without an effect.
 fn restart_timer(runtime: &Runtime, table: TableId, hit: u32, now_ns: u64, profile: Option<u8>) {
     let Some(entry) = hit.checked_sub(1) else { return };
     match profile {
@@ -165,8 +165,8 @@ fn restart_timer(runtime: &Runtime, table: TableId, hit: u32, now_ns: u64, profi
     }
 }
 
-/// Executes PNA `add_entry` with the key that the packet looked up. Returns 1 if an entry was added, 0
-/// after a hit, if the key is there by now, or if the table is full.
+/// Executes PNA `add_entry` with the key that the packet looked up. Returns 1 if an entry was
+/// added, 0 after a hit, if the key is there by now, or if the table is full.
 unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site: u64, hit: u64, key: *const u8) -> u64 {
     // SAFETY: native code passes its own arguments.
     let (runtime, context, head) = unsafe { call_context(context, frame) };
@@ -176,7 +176,8 @@ unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site:
     }
     // SAFETY: the worker owns them, and does not use them while a stage runs.
     let flows = unsafe { &mut *context.flows.cast::<WorkerFlows>() };
-    // SAFETY: the area holds the arguments of the longest call, and the queue a key for each packet.
+    // SAFETY: the area holds the arguments of the longest call, and the queue a key for each
+    // packet.
     let (args, key) = unsafe {
         let words = runtime.sites[site as usize].arg_words;
         (std::slice::from_raw_parts(context.call_area, words), std::slice::from_raw_parts(key, template.key_bytes))

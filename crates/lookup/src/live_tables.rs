@@ -130,8 +130,9 @@ impl LiveTables {
         LiveTables::with_tables_elsewhere(state, entry_ids, &[])
     }
 
-    /// Does what [`LiveTables::with_state`] does for a pipeline of which the engine holds some tables
-    /// itself (`held_elsewhere`, by table). Their entries are in the state, but in no lookups.
+    /// Does what [`LiveTables::with_state`] does for a pipeline of which the engine holds some
+    /// tables itself (`held_elsewhere`, by table). Their entries are in the state, but in no
+    /// lookups.
     ///
     /// # Errors
     /// Those of [`LiveTables::with_state`].
@@ -339,8 +340,8 @@ impl LiveTables {
         true
     }
 
-    /// Returns the version of the state that readers see in their next batch. Entries that the engine
-    /// holds itself advance the state's version, but readers see them at once.
+    /// Returns the version of the state that readers see in their next batch. Entries that the
+    /// engine holds itself advance the state's version, but readers see them at once.
     pub fn published_version(&self) -> u64 {
         self.published_version
     }
@@ -364,7 +365,8 @@ impl LiveTables {
         self.state.add_from_data_plane(table, key, action, idle_timeout_ns)
     }
 
-    /// Removes an entry from the state that the engine has removed from a table that it holds itself.
+    /// Removes an entry from the state that the engine has removed from a table that it holds
+    /// itself.
     pub fn record_removed_entry(&mut self, table: TableId, entry: &StoredEntry) {
         debug_assert!(self.codec(table).is_some(), "the engine holds the table");
         self.state.remove_idle(table, entry);

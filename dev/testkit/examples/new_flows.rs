@@ -1,5 +1,5 @@
-//! Measures packets of new flows: a program with one table to which each packet adds an entry, on the
-//! interpreter and in native code, and the same program without the additions.
+//! Measures packets of new flows: a program with one table to which each packet adds an entry, on
+//! the interpreter and in native code, and the same program without the additions.
 //!
 //! ```text
 //! cargo run --release -p testkit --example new_flows -- 1000000

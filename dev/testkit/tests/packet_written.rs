@@ -1,5 +1,5 @@
-//! Tables to which packets add entries, in native code: random programs with such tables, timers and
-//! idle times agree with the interpreter.
+//! Tables to which packets add entries, in native code: random programs with such tables, timers
+//! and idle times agree with the interpreter.
 
 use jit::Jit;
 use packet::{Batch, BatchOutput, Engine, PortId};
@@ -15,8 +15,8 @@ use testkit::differ::{compile, plan, report, run, shrink, subjects};
 /// Number of random programs.
 const CASES: u64 = 120;
 
-/// Returns a configuration in which most tables are written by packets, and little else keeps a program
-/// from native code.
+/// Returns a configuration in which most tables are written by packets, and little else keeps a
+/// program from native code.
 fn config() -> Config {
     Config {
         pna: 100,
@@ -108,8 +108,8 @@ fn random_programs_that_add_entries_agree_with_the_interpreter() {
     }
 }
 
-/// Adds an entry for each new value of the first two bytes; the third byte becomes 1 if the packet added
-/// the entry, and 2 if it hit one.
+/// Adds an entry for each new value of the first two bytes; the third byte becomes 1 if the packet
+/// added the entry, and 2 if it hit one.
 const ADDS_ENTRIES: &str = r#"
 #include <core.p4>
 #include <pna.p4>
@@ -160,8 +160,8 @@ fn count_additions(engine: &mut dyn Engine, keys: &[u16]) -> Vec<u16> {
     added
 }
 
-/// Several workers add the same keys at the same time: each key has one entry, and one packet is told
-/// that it has added it.
+/// Several workers add the same keys at the same time: each key has one entry, and one packet is
+/// told that it has added it.
 #[test]
 fn workers_that_add_the_same_keys_share_one_entry() {
     const KEYS: u16 = 20_000;

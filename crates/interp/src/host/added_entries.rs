@@ -1,5 +1,5 @@
-//! Entries that packets add to tables that the engine holds itself: it decides about the addition, and
-//! tells the host of the entry then or later.
+//! Entries that packets add to tables that the engine holds itself: it decides about the addition,
+//! and tells the host of the entry then or later.
 
 use crate::host::ExternHost;
 use crate::lookup::EntrySlot;
@@ -24,9 +24,9 @@ impl ExternHost {
         };
     }
 
-    /// Records an entry that a packet of the time `now_ns` added with an expire time profile, and that the
-    /// control state has by now. With `is_pending` the entry keeps the state that [`ExternHost::entry_pending`] began, otherwise
-    /// its counter begins at 0.
+    /// Records an entry that a packet of the time `now_ns` added with an expire time profile, and
+    /// that the control state has by now. With `is_pending` the entry keeps the state that
+    /// [`ExternHost::entry_pending`] began, otherwise its counter begins at 0.
     pub fn entry_added(
         &mut self,
         (table, number): (TableId, u32),

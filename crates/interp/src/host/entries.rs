@@ -97,8 +97,8 @@ impl ExternHost {
         self.memory.apply_hit(&self.pipeline, table.index(), number, ingress_length)
     }
 
-    /// Applies the effects of a hit as [`ExternHost::hit`] does, except on the idle timer, which the
-    /// engine restarts by [`super::HitTimes::record`].
+    /// Applies the effects of a hit as [`ExternHost::hit`] does, except on the idle timer, which
+    /// the engine restarts by [`super::HitTimes::record`].
     #[inline]
     pub fn count_hit(&mut self, table: TableId, number: u32, ingress_length: u32) -> Option<MeterColor> {
         let known = self.memory.tables.get(table.index()).is_some_and(|kept| (number as usize) < kept.slots.len());
@@ -115,9 +115,9 @@ impl ExternHost {
         }
     }
 
-    /// Executes PNA `add_entry`: adds the entry to `state` and returns it with its expire time profile.
-    /// The engine inserts it into its table, calls [`ExternHost::entry_added`], and sets the call's
-    /// result to true. `key` is the key that was looked up, in the layout of
+    /// Executes PNA `add_entry`: adds the entry to `state` and returns it with its expire time
+    /// profile. The engine inserts it into its table, calls [`ExternHost::entry_added`], and sets
+    /// the call's result to true. `key` is the key that was looked up, in the layout of
     /// `ControlState::layout`: the table's keys in order, each in whole words.
     ///
     /// Returns `None`, with the result false, if the packet hit an entry ([`PacketContext::hit`])

@@ -1,8 +1,8 @@
 //! [`HitTimes`]: the time of the last hit of each entry, written by packets without a lock.
 //!
 //! A lock for each hit would make workers wait for each other. So an engine with several workers
-//! stores the time here, one word for each entry, and the host reads the word when it needs it: when
-//! the deadline of the entry has come, or when the control plane reads the idle time.
+//! stores the time here, one word for each entry, and the host reads the word when it needs it:
+//! when the deadline of the entry has come, or when the control plane reads the idle time.
 //!
 //! Only the latest time of an entry counts, so the order in which workers store does not matter.
 
@@ -48,8 +48,8 @@ impl TableHitTimes {
 #[derive(Debug)]
 pub struct HitTimes {
     tables: Vec<TableHitTimes>,
-    /// Latest time that the engine was told, in nanoseconds: by the control plane, or at the end of a
-    /// batch of packets.
+    /// Latest time that the engine was told, in nanoseconds: by the control plane, or at the end of
+    /// a batch of packets.
     clock_ns: AtomicU64,
 }
 

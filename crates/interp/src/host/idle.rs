@@ -1,7 +1,7 @@
 //! Idle times of entries, and their expiry.
 //!
-//! The host keeps the start of each idle time, and [`HitTimes`] the hits that workers recorded since
-//! then. The later of both counts.
+//! The host keeps the start of each idle time, and [`HitTimes`] the hits that workers recorded
+//! since then. The later of both counts.
 
 use crate::host::{ExternHost, HitTimes};
 use crate::lookup::{EntryRuntimeState, EntrySlot};
@@ -34,8 +34,8 @@ impl ExternHost {
         expired
     }
 
-    /// Does what [`ExternHost::expire`] does without a state: the engine removes the deleted entries
-    /// from its own.
+    /// Does what [`ExternHost::expire`] does without a state: the engine removes the deleted
+    /// entries from its own.
     pub fn take_expired(&mut self, now: u64) -> Expired {
         self.advance(now);
         let mut expired = Expired::default();
@@ -60,8 +60,8 @@ impl ExternHost {
     }
 
     /// Executes PNA `restart_expire_timer` and, with `profile`, `set_entry_expire_time` on an entry
-    /// that a packet of the time `now_ns` hit. Other than [`ExternHost::call`], it does not depend on
-    /// the time of packets that have run since.
+    /// that a packet of the time `now_ns` hit. Other than [`ExternHost::call`], it does not depend
+    /// on the time of packets that have run since.
     pub fn restart_timer(&mut self, table: TableId, number: u32, now_ns: u64, profile: Option<u8>) {
         self.hit_times.record(table.index(), number, now_ns);
         let Some(profile) = profile else { return };

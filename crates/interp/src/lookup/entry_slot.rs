@@ -40,8 +40,8 @@ pub struct EntrySlot {
     pub idle_since_ns: u64,
     /// Idle timeout in nanoseconds; 0: none.
     pub idle_timeout_ns: u64,
-    /// PNA: the expire time profile that `idle_timeout_ns` comes from; `None`: the control plane's own
-    /// number, or none. A change of the profile's time reaches the entry.
+    /// PNA: the expire time profile that `idle_timeout_ns` comes from; `None`: the control plane's
+    /// own number, or none. A change of the profile's time reaches the entry.
     pub expire_profile: Option<u8>,
     /// Scheduled deadline, in nanoseconds, at which the engine checks the idle timer.
     pub deadline_ns: Option<u64>,

@@ -53,7 +53,8 @@ pub struct OrderConstraints {
 impl OrderConstraints {
     /// Collects the calls with ordered state. `stages` is the number of stages, `hit_reports` lists
     /// the stages that report hits to the host, with the table, `written_lookups` those behind a
-    /// lookup in a table that packets write. State that several stages use needs packets one by one.
+    /// lookup in a table that packets write. State that several stages use needs packets one by
+    /// one.
     pub fn new(
         pipeline: &Pipeline,
         stages: usize,
@@ -100,8 +101,8 @@ pub fn share_ordered_state(first: &Pipeline, second: &Pipeline) -> bool {
     !first.is_disjoint(&second)
 }
 
-/// Returns the ordered states of a program. `written`: for each table, whether packets add entries to
-/// it.
+/// Returns the ordered states of a program. `written`: for each table, whether packets add entries
+/// to it.
 fn ordered_states(pipeline: &Pipeline, written: &[bool]) -> BTreeSet<OrderedState> {
     let insts = pipeline.controls.values().flat_map(|control| control.body.insts());
     let mut states: BTreeSet<OrderedState> = insts

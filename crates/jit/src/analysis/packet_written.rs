@@ -2,8 +2,8 @@
 
 use ir::{Entity, ExternArg, ExternFn, Inst, MatchKind, Pipeline, TableId};
 
-/// Returns for each table whether packets add entries to it: a call of `add_entry` names it, its keys
-/// are exact, and its entries may change. In other tables `add_entry` has no effect.
+/// Returns for each table whether packets add entries to it: a call of `add_entry` names it, its
+/// keys are exact, and its entries may change. In other tables `add_entry` has no effect.
 pub fn packet_written_tables(pipeline: &Pipeline) -> Vec<bool> {
     let mut written = vec![false; pipeline.tables.len()];
     for data in pipeline.insts() {

@@ -8,9 +8,9 @@ use cranelift_codegen::ir::InstBuilder;
 use ir::{Entity, Inst, Type, Value};
 
 impl StageBuilder<'_, '_> {
-    /// Emits a call of `add_entry`. The key of the entry is the one that the packet has looked up: it is
-    /// still in the queue of the stage behind that lookup. A call in another stage is noted, because the
-    /// engine then refuses the program.
+    /// Emits a call of `add_entry`. The key of the entry is the one that the packet has looked up:
+    /// it is still in the queue of the stage behind that lookup. A call in another stage is noted,
+    /// because the engine then refuses the program.
     pub(super) fn add_entry(&mut self, inst: &Inst, results: &[Value]) {
         let Inst::Extern { args, .. } = inst else { return };
         let Some(table) = added_table(inst).filter(|table| self.c.packet_written[table.index()]) else {

@@ -223,8 +223,8 @@ impl StageBuilder<'_, '_> {
         word
     }
 
-    /// Returns the entry that the packet has hit in a call's table, plus 1, with the color of its meter
-    /// in the high half; 0 without a table, and after a miss.
+    /// Returns the entry that the packet has hit in a call's table, plus 1, with the color of its
+    /// meter in the high half; 0 without a table, and after a miss.
     pub(super) fn hit_argument(&mut self, args: &[ExternArg]) -> cl::Value {
         let table = args.iter().find_map(|arg| match arg {
             ExternArg::Table(table) => Some(*table),

@@ -336,8 +336,8 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
         self.continue_with_result(node, table, found);
     }
 
-    /// Returns the record that the lookup found in a table that packets write. It lies in the list of
-    /// the paired lookup, which such a stage does not have.
+    /// Returns the record that the lookup found in a table that packets write. It lies in the list
+    /// of the paired lookup, which such a stage does not have.
     pub fn found_record(&mut self) -> cl::Value {
         let distance = self.c.memory.paired_results - self.c.memory.queues[self.c.stage.get()].frames;
         self.b.ins().load(I64, trusted_flags(), self.queue_entry, distance)

@@ -57,7 +57,8 @@ impl EngineShared {
         }
     }
 
-    /// Returns the number of an entry under which the host keeps its state; `None` if it keeps none.
+    /// Returns the number of an entry under which the host keeps its state; `None` if it keeps
+    /// none.
     pub(crate) fn entry_number(&self, table: TableId, entry: &StoredEntry) -> Option<u32> {
         self.number_in(&self.live_with_added_entries(), table, entry)
     }

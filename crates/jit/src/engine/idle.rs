@@ -19,8 +19,8 @@ impl Jit {
         }
     }
 
-    /// Advances the time to `now` (ns) and returns the entries with an expired idle timeout. Those of
-    /// tables with automatic deletion are removed; workers see this from their next batch on.
+    /// Advances the time to `now` (ns) and returns the entries with an expired idle timeout. Those
+    /// of tables with automatic deletion are removed; workers see this from their next batch on.
     pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
         match &mut self.execution {
             Execution::Native { shared, reader, .. } => {
@@ -57,8 +57,8 @@ impl EngineShared {
         host
     }
 
-    /// Returns the entries whose idle timeout is over at `now` (ns), and removes those of tables with
-    /// automatic deletion.
+    /// Returns the entries whose idle timeout is over at `now` (ns), and removes those of tables
+    /// with automatic deletion.
     fn expire(&self, now: u64) -> Vec<IdleEntry> {
         self.advance(now);
         let mut live = self.live_with_added_entries();

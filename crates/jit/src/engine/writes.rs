@@ -120,9 +120,10 @@ impl EngineShared {
         }
     }
 
-    /// Applies a change of an entry to a table that packets write. Returns false for another change.
-    /// `displaced` collects entries that have no room because packets have filled the table since the
-    /// control state accepted the change; the table counts the refusal, and the state gives them up.
+    /// Applies a change of an entry to a table that packets write. Returns false for another
+    /// change. `displaced` collects entries that have no room because packets have filled the table
+    /// since the control state accepted the change; the table counts the refusal, and the state
+    /// gives them up.
     fn carry_out_in_written_table(
         &self,
         host: &mut ExternHost,

@@ -1,10 +1,10 @@
 //! A stage behind a table to which packets add entries.
 //!
-//! The keys of all packets in the queue are looked up together. Then the packets run in their order,
-//! in runs that end with a packet that missed, because only such a packet adds an entry. The next run
-//! begins with another lookup for each of its misses if an entry was added since: so the second packet
-//! of a new flow finds the entry of the first. With mostly hits a run is long, and costs no more than
-//! in any other stage.
+//! The keys of all packets in the queue are looked up together. Then the packets run in their
+//! order, in runs that end with a packet that missed, because only such a packet adds an entry. The
+//! next run begins with another lookup for each of its misses if an entry was added since: so the
+//! second packet of a new flow finds the entry of the first. With mostly hits a run is long, and
+//! costs no more than in any other stage.
 
 use super::JitWorker;
 use crate::program::CompiledProgram;
@@ -34,8 +34,8 @@ impl JitWorker {
         }
     }
 
-    /// Looks up the keys of these packets of a queue. The results are the addresses of values, and in
-    /// the list of the paired lookup the records.
+    /// Looks up the keys of these packets of a queue. The results are the addresses of values, and
+    /// in the list of the paired lookup the records.
     fn look_up_written(&mut self, index: usize, table: TableId, packets: Range<usize>) {
         let key_words = self.memory.queue_layout(index).key_words;
         let keys = &self.memory.queued_keys(index, packets.end)[packets.start * key_words..];

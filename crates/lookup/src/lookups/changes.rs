@@ -68,8 +68,8 @@ impl LookupSet {
     }
 
     /// Applies all changes except changes of entries in tables marked in `done`, which the caller
-    /// has copied or the engine holds. `done` is indexed by table. Large batches reserve memory first and maintain at
-    /// the end.
+    /// has copied or the engine holds. `done` is indexed by table. Large batches reserve memory
+    /// first and maintain at the end.
     fn apply_except(&mut self, state: &ControlState, batch: &ChangesWithIds, done: &[bool]) {
         let mut groups = Vec::new();
         let mut scratch = EncodeScratch::default();
