@@ -52,8 +52,12 @@ impl EngineShared {
         // The control plane has replaced an entry that is gone.
         let Some((key, action)) = read.flatten() else { return };
         let timeout_ns = host.expire_time(table, profile);
-        if let Some(entry) = live.record_added_entry(table, key, action, timeout_ns) {
-            host.entry_added((table, record.0), &entry, (added_ns, profile), has_host_state);
+        match live.record_added_entry(table, key, action, timeout_ns) {
+            Some(entry) => host.entry_added((table, record.0), &entry, (added_ns, profile), has_host_state),
+            // The control plane has filled the state's table since the packet added the entry.
+            None => {
+                self.program.runtime.written.with_control(table, |_, member| member.remove_record(record));
+            }
         }
     }
 
