@@ -299,8 +299,7 @@ impl<O: Overseer> ExecContext<'_, O> {
             _ => {
                 let Some(slot) = slot else { return };
                 if call.func == ExternFn::SetEntryExpireTime {
-                    let time = self.expire_time(table, scalar(frame, call, 1) as u8);
-                    self.memory.tables[table].slots[slot as usize].idle_timeout_ns = time;
+                    self.memory.set_expire_profile(table, slot, scalar(frame, call, 1) as u8);
                 }
                 self.memory.tables[table].slots[slot as usize].idle_since_ns = now;
                 self.memory.schedule_expiry(table as u32, slot);
@@ -308,27 +307,23 @@ impl<O: Overseer> ExecContext<'_, O> {
         }
     }
 
-    fn expire_time(&self, table: usize, profile: u8) -> u64 {
-        let times = &self.memory.expire_times;
-        let fallback = || self.program.default_expire_profile[table].and_then(|profile| times.get(&profile));
-        times.get(&profile).or_else(fallback).copied().unwrap_or(0)
-    }
-
     fn add_entry(&mut self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<u32> {
-        let (action, timeout) = self.new_entry(frame, call, table)?;
+        let (action, profile) = self.new_entry(frame, call, table)?;
+        let timeout = self.memory.expire_time(table, profile);
         let key = self.memory.tables[table].missed_key();
         let entry = self.memory.state.add_from_data_plane(ir::TableId(table as u32), key, action, timeout)?;
         let now = self.memory.now;
         let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
         self.memory.tables[table].sort_changed_groups();
+        self.memory.set_expire_profile(table, slot, profile);
         self.memory.schedule_expiry(table as u32, slot);
         self.overseer.on_entry_added(table, &entry);
         Some(slot)
     }
 
-    /// Returns action and idle timeout of the entry that `add_entry` adds; `None` if the table
-    /// cannot hold it.
-    pub(crate) fn new_entry(&self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<(StoredAction, u64)> {
+    /// Returns action and expire time profile of the entry that `add_entry` adds; `None` if the
+    /// table cannot hold it.
+    pub(crate) fn new_entry(&self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<(StoredAction, u8)> {
         let Some(CallArg::Action(action)) = call.args.get(1) else { return None };
         if !self.memory.tables[table].is_exact() {
             return None;
@@ -345,8 +340,7 @@ impl<O: Overseer> ExecContext<'_, O> {
             value.resize(field.words, 0);
             args.extend(value);
         }
-        let timeout = self.expire_time(table, scalar(frame, call, 3) as u8);
-        Some((StoredAction::Call(*action, args.into_boxed_slice()), timeout))
+        Some((StoredAction::Call(*action, args.into_boxed_slice()), scalar(frame, call, 3) as u8))
     }
 
     fn call_random(&mut self, frame: &mut Frame, call: &DecodedCall) {

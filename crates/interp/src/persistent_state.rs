@@ -236,15 +236,49 @@ impl PersistentState {
                 Some(session) => drop(self.clone_sessions.insert(id, session.clone())),
                 None => drop(self.clone_sessions.remove(&id)),
             },
-            StateChange::ExpireTime(profile) => match self.state.expire_times().get(&profile) {
-                Some(time) => drop(self.expire_times.insert(profile, *time)),
-                None => drop(self.expire_times.remove(&profile)),
-            },
+            StateChange::ExpireTime(profile) => {
+                match self.state.expire_times().get(&profile) {
+                    Some(time) => drop(self.expire_times.insert(profile, *time)),
+                    None => drop(self.expire_times.remove(&profile)),
+                }
+                self.apply_expire_times();
+            }
             StateChange::Inserted(..)
             | StateChange::Modified(..)
             | StateChange::Deleted(..)
             | StateChange::DefaultAction(_)
             | StateChange::DirectCounter(..) => {}
+        }
+    }
+
+    /// PNA: returns the idle timeout in nanoseconds of an expire time profile, or of the table's
+    /// default profile if that one has none; 0: entries never expire.
+    pub fn expire_time(&self, table: usize, profile: u8) -> u64 {
+        let times = &self.expire_times;
+        let fallback = || self.tables[table].default_expire_profile.and_then(|profile| times.get(&profile));
+        times.get(&profile).or_else(fallback).copied().unwrap_or(0)
+    }
+
+    /// Gives an entry an expire time profile. [`PersistentState::schedule_expiry`] follows.
+    pub fn set_expire_profile(&mut self, table: usize, slot: u32, profile: u8) {
+        let timeout_ns = self.expire_time(table, profile);
+        if let Some(entry) = self.tables[table].slots.get_mut(slot as usize) {
+            (entry.idle_timeout_ns, entry.expire_profile) = (timeout_ns, Some(profile));
+        }
+    }
+
+    /// Applies the times of all profiles to the entries that have them.
+    fn apply_expire_times(&mut self) {
+        for table in 0..self.tables.len() {
+            for slot in 0..self.tables[table].slots.len() as u32 {
+                let entry = &self.tables[table].slots[slot as usize];
+                let (Some(profile), before) = (entry.expire_profile, entry.idle_timeout_ns) else { continue };
+                self.set_expire_profile(table, slot, profile);
+                let entry = &self.tables[table].slots[slot as usize];
+                if entry.idle_timeout_ns != before && entry.entry.is_some() {
+                    self.schedule_expiry(table as u32, slot);
+                }
+            }
         }
     }
 
@@ -264,7 +298,7 @@ impl PersistentState {
     /// deletion.
     pub fn expire_entries(&mut self, now: u64, mut note: impl FnMut(TableId, &StoredEntry)) -> Vec<IdleEntry> {
         let mut idle = Vec::new();
-        while let Some((table, slot, kept)) = self.pop_idle_entry(now) {
+        while let Some((table, slot, kept)) = self.pop_idle_entry(now, |_, _| 0) {
             let deleted = self.tables[table as usize].auto_delete;
             if deleted {
                 self.tables[table as usize].remove(&kept);
@@ -284,8 +318,13 @@ impl PersistentState {
     }
 
     /// Returns an entry with an expired idle timeout, with its table and slot. The caller removes
-    /// the entry or calls [`PersistentState::rearm_idle_timer`].
-    pub fn pop_idle_entry(&mut self, now: u64) -> Option<(u32, u32, StoredEntry)> {
+    /// the entry or calls [`PersistentState::rearm_idle_timer`]. `last_hit_ns` returns the time of
+    /// the last hit of a slot of a table that was recorded elsewhere; 0: none.
+    pub fn pop_idle_entry(
+        &mut self,
+        now: u64,
+        last_hit_ns: impl Fn(u32, u32) -> u64,
+    ) -> Option<(u32, u32, StoredEntry)> {
         while let Some(Reverse((deadline, table, slot, generation))) = self.deadlines.peek().copied() {
             if deadline > now || self.is_expiry_suspended {
                 return None;
@@ -299,6 +338,7 @@ impl PersistentState {
             if entry.idle_timeout_ns == 0 {
                 continue;
             }
+            entry.idle_since_ns = entry.idle_since_ns.max(last_hit_ns(table, slot));
             if entry.idle_since_ns.saturating_add(entry.idle_timeout_ns) > now {
                 self.schedule_expiry(table, slot);
                 continue;
@@ -336,12 +376,18 @@ impl PersistentState {
     /// Applies a hit: restarts the idle timer; v1model: also counts and meters the packet and
     /// returns the color.
     pub fn apply_hit(&mut self, pipeline: &Pipeline, table: usize, slot: u32, length: u32) -> Option<MeterColor> {
-        let now = self.now;
+        let entries = &mut self.tables[table];
+        if entries.restart_on_hit {
+            entries.slots[slot as usize].idle_since_ns = self.now;
+        }
+        self.count_hit(pipeline, table, slot, length)
+    }
+
+    /// Applies the effects of a hit except on the idle timer: v1model counts and meters the packet
+    /// and returns the color.
+    pub fn count_hit(&mut self, pipeline: &Pipeline, table: usize, slot: u32, length: u32) -> Option<MeterColor> {
         let entries = &mut self.tables[table];
         let entry = &mut entries.slots[slot as usize];
-        if entries.restart_on_hit {
-            entry.idle_since_ns = now;
-        }
         if entries.count_on_hit {
             entry.counter.packets = entry.counter.packets.wrapping_add(1);
             entry.counter.bytes = entry.counter.bytes.wrapping_add(u64::from(length));

@@ -202,8 +202,6 @@ pub struct DecodedProgram {
     pub well_known: WellKnown,
     /// Values of the colors green, yellow and red in the program.
     pub color_encodings: [u64; 3],
-    /// For each table, PNA's `default_idle_timeout_for_data_plane_added_entries`.
-    pub default_expire_profile: Vec<Option<u8>>,
     /// Indices of the error names of core.p4.
     pub errors: ErrorIndices,
     /// Number of extern objects.

@@ -175,6 +175,8 @@ pub struct StageContext {
     pub runtime: *mut core::ffi::c_void,
     /// Record buffer of the first packet, for code that records ([`crate::record`]).
     pub record_buffers: *mut u8,
+    /// The worker's [`crate::flows::WorkerFlows`], for calls.
+    pub flows: *mut core::ffi::c_void,
 }
 
 /// A stage. Runs at least one packet: those with frame addresses from `first` to the context's
@@ -197,6 +199,9 @@ pub struct Helpers {
     /// `(context, frame, site, entry hit and color)`: calls an extern; arguments and results are in
     /// the call area.
     pub call: usize,
+    /// `(context, frame, site, entry hit, key) -> 0 or 1`: adds an entry with the key that the
+    /// packet looked up; arguments are in the call area.
+    pub add_entry: usize,
     /// `(context, frame, table, entry) -> color`: records that an entry was hit.
     pub hit: usize,
     /// `(context, frame)`: records that the packet enters a body.

@@ -29,8 +29,8 @@ impl Jit {
     pub fn entry_level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryRuntimeState> {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let number = shared.live.lock().entry_id(table, entry)?;
-                shared.program.runtime.host.lock().entry_level(table, number)
+                let number = shared.entry_number(table, entry)?;
+                shared.host_at_latest_time().entry_level(table, number)
             }
             Execution::Interpreted { interp, .. } => interp.lock().entry_level(table, entry),
         }
@@ -40,7 +40,7 @@ impl Jit {
     pub fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let Some(number) = shared.live.lock().entry_id(table, entry) else { return };
+                let Some(number) = shared.entry_number(table, entry) else { return };
                 shared.program.runtime.host.lock().set_entry_level(table, number, level);
             }
             Execution::Interpreted { interp, .. } => interp.lock().set_entry_level(table, entry, level),

@@ -1,18 +1,22 @@
 //! [`Jit`]: the public engine.
 
+mod added_entries;
+mod idle;
 mod writes;
 
+use crate::analysis::packet_written::packet_written_tables;
 use crate::counters::WorkerCounters;
 use crate::entries::EntriesById;
 use crate::fallback_reason::FallbackReason;
 use crate::native_programs::{NativePrograms, set_later_passes};
+use crate::packet_written::PacketWrittenTables;
 use crate::program::CompiledProgram;
 use crate::stats::{ActionStats, EngineStats, TableStats, WorkerStats, sum_worker_stats};
 use crate::worker::JitWorker;
 use entries::{ControlState, Counter, EntryId, KeyLayout, StoredEntry, WriteBatch, WriteError};
 use interp::host::ExternHost;
 use interp::host::architecture::{reads_segment_excess, reason_table};
-use interp::{Config, DigestMessage, IdleEntry, Interp, LoadError, Registers};
+use interp::{Config, DigestMessage, Interp, LoadError, Registers};
 use ir::{Entity, ExternId, Pipeline, TableId};
 use lookup::{LeftRightReader, LiveError, LiveTables};
 use num_bigint::BigUint;
@@ -96,10 +100,16 @@ impl Jit {
     pub(crate) fn load_pipeline(pipeline: Arc<Pipeline>, config: Config, records: bool) -> Result<Jit, JitError> {
         let reasons = reason_table(&pipeline);
         let host = ExternHost::new(pipeline.clone(), config.clone())?;
-        let live = LiveTables::new(pipeline.clone(), |table| records || host.tracks_entries(table))?;
+        // A program that records for a cache adds no entries natively.
+        let is_written = if records { vec![false; pipeline.tables.len()] } else { packet_written_tables(&pipeline) };
+        let entry_ids = |table: TableId| !is_written[table.index()] && (records || host.tracks_entries(table));
+        let state = ControlState::new(pipeline.clone()).map_err(LiveError::from)?;
+        let live = LiveTables::with_tables_elsewhere(state, entry_ids, &is_written)?;
         let mut reader = live.reader();
         let host = Arc::new(Mutex::new(host));
-        let programs = NativePrograms::compile(&pipeline, &config, &host, reader.acquire(), records);
+        let programs = PacketWrittenTables::new(&pipeline, &live, &is_written).and_then(|written| {
+            NativePrograms::compile(&pipeline, &config, &host, reader.acquire(), &Arc::new(written), records)
+        });
         reader.release();
         let execution = match programs {
             Ok(programs) => Jit::native_execution(pipeline.clone(), programs, live),
@@ -127,8 +137,12 @@ impl Jit {
         let mut host = program.runtime.host.lock();
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
-                if let Some(entry_id) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
-                    host.entry_inserted(table, entry_id, entry, Counter::default());
+                let number = match program.runtime.written.get(table) {
+                    Some(_) => program.runtime.written.insert(table, entry).ok(),
+                    None => live.entry_id(table, entry).filter(|_| host.tracks_entries(table)),
+                };
+                if let Some(number) = number {
+                    host.entry_inserted(table, number, entry, Counter::default());
                 }
             }
         }
@@ -224,7 +238,10 @@ impl Jit {
     /// Returns the number of writes to the tables: the version that packets see from their next
     /// batch on.
     pub fn tables_version(&self) -> u64 {
-        self.with_state(ControlState::version)
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.live.lock().published_version(),
+            Execution::Interpreted { interp, .. } => interp.lock().state().version(),
+        }
     }
 
     /// Returns the version of the tables that each worker used for its last batch, for workers made
@@ -244,8 +261,9 @@ impl Jit {
     pub fn table_memory(&self, table: TableId) -> usize {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let live = shared.live.lock();
-                live.table_memory_bytes(table) + live.state().table_memory_bytes(table)
+                let live = shared.live_with_added_entries();
+                let written_bytes = shared.program.runtime.written.memory_bytes(table);
+                live.table_memory_bytes(table) + live.state().table_memory_bytes(table) + written_bytes
             }
             Execution::Interpreted { interp, .. } => interp.lock().state().table_memory_bytes(table),
         }
@@ -323,26 +341,17 @@ impl Jit {
             Execution::Native { shared, .. } => {
                 // An entry of a table without keys is never hit.
                 shared.pipeline.tables.get(table)?.match_keys().next()?;
-                let number = shared.live.lock().entry_id(table, entry)?;
+                let number = shared.entry_number(table, entry)?;
                 shared.program.runtime.host.lock().direct_counter(table, number)
             }
             Execution::Interpreted { interp, .. } => interp.lock().entry_counter(table, entry),
         }
     }
 
-    /// Returns the nanoseconds since a packet hit an entry of the table, or since it was inserted.
-    pub fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
-        match &self.execution {
-            // Programs with idle timeouts run on the interpreter.
-            Execution::Native { .. } => None,
-            Execution::Interpreted { interp, .. } => interp.lock().entry_idle_for(table, entry),
-        }
-    }
-
     /// Calls `f` with the control-plane state.
     pub fn with_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
         match &self.execution {
-            Execution::Native { shared, .. } => f(shared.live.lock().state()),
+            Execution::Native { shared, .. } => f(shared.live_with_added_entries().state()),
             Execution::Interpreted { interp, .. } => f(interp.lock().state()),
         }
     }
@@ -411,14 +420,14 @@ impl Jit {
     pub fn direct_counter(&self, id: &EntryId) -> Option<Counter> {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let live = shared.live.lock();
+                let live = shared.live_with_added_entries();
                 let declared = shared.pipeline.tables.get(id.table)?;
                 // An entry of a table without keys is never hit.
                 declared.match_keys().next()?;
                 let layout = KeyLayout::new(&declared.keys);
                 let mut entries = live.state().entries(id.table);
                 let entry = entries.find(|e| e.priority() == id.priority && layout.unpack(e.key()) == id.keys)?;
-                let number = live.entry_id(id.table, entry)?;
+                let number = shared.number_in(&live, id.table, entry)?;
                 shared.program.runtime.host.lock().direct_counter(id.table, number)
             }
             Execution::Interpreted { interp, .. } => interp.lock().direct_counter(id),
@@ -442,29 +451,11 @@ impl Jit {
         }
     }
 
-    /// Advances the time to `now` (ns) and returns the entries with an expired idle timeout.
-    pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
-        match &self.execution {
-            Execution::Native { shared, .. } => {
-                shared.program.runtime.host.lock().advance(now);
-                Vec::new()
-            }
-            Execution::Interpreted { interp, .. } => interp.lock().advance_time(now),
-        }
-    }
-
-    /// Takes the idle entries that [`Engine::tick`] found.
-    pub fn take_idle(&mut self) -> Vec<IdleEntry> {
-        match &self.execution {
-            Execution::Native { .. } => Vec::new(),
-            Execution::Interpreted { interp, .. } => interp.lock().take_idle(),
-        }
-    }
-
     /// Releases the tables; call it before the thread sleeps for long.
     pub fn park(&mut self) {
         if let Execution::Native { reader, worker, .. } = &mut self.execution {
             reader.release();
+            worker.park();
             worker.stats.mark_idle();
         }
     }
@@ -504,7 +495,8 @@ impl Engine for Jit {
                 // An idle worker must not block the writer, so it releases the version that it used
                 // last.
                 worker.stats.set_tables_version(reader.acquire().version());
-                shared.program.runtime.host.lock().advance(now);
+                worker.park();
+                shared.advance(now);
             }
             Execution::Interpreted { interp, .. } => interp.lock().tick(now, out),
         }

@@ -21,7 +21,8 @@
 //! | code generation | from a plan to native code (Cranelift) | `code/` |
 //! | | vector code (eight packets at once) from a stage's function | `lanes/` |
 //! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
-//! | run time | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
+//! | run time | tables to which packets add entries | `packet_written.rs`, `flows.rs` |
+//! | | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
 //! | | the versions of a program for recording and for later passes | `native_programs.rs` |
 //! | | one worker: frames, queues, lookups, verdicts | `worker.rs`, `memory.rs`, `verdict.rs` |
 //! | | the vector path of a worker | `worker/` |
@@ -49,10 +50,12 @@ mod dynamic_state;
 mod engine;
 mod entries;
 mod fallback_reason;
+mod flows;
 mod introspection;
 mod lanes;
 mod memory;
 mod native_programs;
+mod packet_written;
 mod plan;
 mod program;
 mod record;

@@ -1,6 +1,7 @@
 //! The compiled versions of one pipeline: with and without recording, and of later passes.
 
 use crate::fallback_reason::FallbackReason;
+use crate::packet_written::PacketWrittenTables;
 use crate::program::CompiledProgram;
 use crate::stats::WorkerStats;
 use crate::worker::JitWorker;
@@ -32,10 +33,11 @@ impl NativePrograms {
         config: &Config,
         host: &Arc<Mutex<ExternHost>>,
         lookups: &LookupSet,
+        written: &Arc<PacketWrittenTables>,
         records: bool,
     ) -> Result<NativePrograms, FallbackReason> {
         let compile = |records: bool| {
-            let program = |pipeline| CompiledProgram::new(pipeline, config.clone(), host, lookups, records);
+            let program = |pipeline| CompiledProgram::new(pipeline, config.clone(), host, lookups, written, records);
             CompiledProgram::for_passes(pipeline, program)
         };
         let (program, later) = compile(records)?;

@@ -5,11 +5,13 @@ use crate::analysis::copy_coalescing::coalesce_copies;
 use crate::analysis::facts::{has_loop, reason_vars};
 use crate::analysis::flow::has_lookup;
 use crate::analysis::order::{CallSite, OrderConstraints};
+use crate::analysis::packet_written::added_table;
 use crate::code::compiling::{CodegenContext, RecordingState};
 use crate::code::machine::call_conv;
 use crate::code::{NativeCode, compile};
 use crate::counters::CounterRange;
 use crate::fallback_reason::FallbackReason;
+use crate::packet_written::PacketWrittenTables;
 use crate::plan::frame_layout::FrameLayout;
 use crate::plan::in_place_forward::InPlaceForward;
 use crate::plan::memory_layout::MemoryLayout;
@@ -18,9 +20,9 @@ use crate::plan::stages::{Stage, StageEntry, StageInfo};
 use crate::plan::stats_layout::StatsLayout;
 use crate::plan::vector_layout::VectorLayout;
 use crate::plan::{StagePlan, check_supported};
-use crate::runtime::{Runtime, helper_addresses};
+use crate::runtime::{CallTarget, EntryTemplate, HitEffects, Runtime, helper_addresses};
 use interp::Config;
-use interp::host::{ExternHost, SelectorHash, SiteId};
+use interp::host::{ExternHost, SelectorHash};
 use ir::passes::{PacketPass, reads_pass_number, recirculates, specialise_packet_pass};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use lookup::{LookupKind, LookupLayout, LookupSet};
@@ -64,6 +66,8 @@ pub struct CompiledProgram {
     pub plain: InPlaceForward,
     /// Whether the program needs the time of arrival.
     pub needs_time: bool,
+    /// Whether entries have idle times.
+    pub keeps_idle_times: bool,
     /// Whether the program has a variable for drop reasons.
     pub has_drop_reason: bool,
     /// Whether the program has a variable for CPU reasons.
@@ -83,8 +87,9 @@ pub struct CompiledProgram {
 }
 
 impl CompiledProgram {
-    /// Compiles a pipeline. `lookups` supplies the lookup layouts of its tables. If `records` is
-    /// set, the code records packets. The host may be that of another program of the same pipeline.
+    /// Compiles a pipeline. `lookups` supplies the lookup layouts of its tables, `written` has
+    /// those that packets write. If `records` is set, the code records packets. The host may be
+    /// that of another program of the same pipeline.
     ///
     /// # Errors
     /// The reason why native code does not support the pipeline.
@@ -93,16 +98,21 @@ impl CompiledProgram {
         config: Config,
         shared_host: &Arc<Mutex<ExternHost>>,
         lookups: &LookupSet,
+        written: &Arc<PacketWrittenTables>,
         records: bool,
     ) -> Result<CompiledProgram, FallbackReason> {
         let host = shared_host.lock();
-        check_supported(&pipeline)?;
+        check_supported(&pipeline, records)?;
         // Only code generation uses this version; everything else refers to the original pipeline.
         let compiled = coalesce_copies(&pipeline)?;
         let state_limit = parser_limit(&pipeline, &config);
         let table_layouts: Vec<LookupLayout> = pipeline.tables.keys().map(|id| lookups.layout(id).clone()).collect();
-        let may_be_small: Vec<bool> =
-            pipeline.tables.keys().map(|id| may_stay_small(&pipeline, id, &table_layouts)).collect();
+        let packet_written: Vec<bool> = pipeline.tables.keys().map(|id| written.get(id).is_some()).collect();
+        let may_be_small: Vec<bool> = pipeline
+            .tables
+            .keys()
+            .map(|id| may_stay_small(&pipeline, id, &table_layouts) && !packet_written[id.index()])
+            .collect();
         let plan = StagePlan::new(&compiled, !records, state_limit.is_some(), &may_be_small)?;
         let layout = FrameLayout::new(&compiled, &plan)?;
         check_step_limit(&config)?;
@@ -112,7 +122,8 @@ impl CompiledProgram {
         let counters = counter_sizes(&pipeline);
         let truncates = calls_extern(&pipeline, |func| func == ExternFn::Truncate);
         let plain = InPlaceForward::new(&config, pipeline.arch);
-        let has_vector_path = !records && crate::lanes::supported();
+        // Code for eight packets does not know tables that packets write.
+        let has_vector_path = !records && written.is_empty() && crate::lanes::supported();
         let memory = memory_layout(&compiled, (&plan, &layout), &stages, stats_layout.cell_count, has_vector_path);
         let codegen = CodegenContext {
             pipeline: &compiled,
@@ -124,8 +135,14 @@ impl CompiledProgram {
             call_conv: call_conv().map_err(|_| FallbackReason::Machine)?,
             counters: CounterRange::assign_ranges(&counters),
             stats_layout,
-            reports_hits: pipeline.tables.keys().map(|id| host.has_hit_effect(id)).collect(),
-            needs_hit_entries: pipeline.tables.keys().map(|id| host.tracks_entries(id)).collect(),
+            reports_hits: hit_effects(&pipeline, &host).iter().map(|e| e.restarts_timer || e.counts).collect(),
+            needs_hit_entries: pipeline
+                .tables
+                .keys()
+                .map(|id| host.tracks_entries(id) || packet_written[id.index()])
+                .collect(),
+            packet_written: &packet_written,
+            has_misplaced_addition: Cell::new(false),
             recording: record_layout.clone().map(RecordingState::new),
             state_limit,
             keeps_packet_state: keeps_packet_state(&pipeline),
@@ -137,10 +154,21 @@ impl CompiledProgram {
             stage: Cell::new(0),
         };
         let native = compile(&codegen).map_err(|_| FallbackReason::Machine)?;
+        if codegen.has_misplaced_addition.get() {
+            return Err(FallbackReason::AddOnMiss);
+        }
         let call_sites = codegen.call_sites.take();
-        let order = OrderConstraints::new(&pipeline, plan.stages.len(), &call_sites, &codegen.hit_reports.take());
-        let needs_time = !call_sites.is_empty() || codegen.reports_hits.contains(&true) || reads_time(&pipeline);
-        let runtime = build_runtime(&pipeline, host, shared_host, &call_sites)?;
+        let written_lookups: Vec<(usize, TableId)> = stages
+            .iter()
+            .enumerate()
+            .filter_map(|(stage, info)| Some((stage, info.table.filter(|table| packet_written[table.index()])?)))
+            .collect();
+        let hit_reports = codegen.hit_reports.take();
+        let order = OrderConstraints::new(&pipeline, plan.stages.len(), &call_sites, &hit_reports, &written_lookups);
+        let keeps_idle_times = pipeline.tables.values().any(|table| table.idle_timeout || table.add_on_miss);
+        let needs_time =
+            !call_sites.is_empty() || codegen.reports_hits.contains(&true) || reads_time(&pipeline) || keeps_idle_times;
+        let runtime = build_runtime(&pipeline, host, shared_host, &call_sites, written)?;
         let CodegenContext { stats_layout, memory, .. } = codegen;
         let [drop_reason, cpu_reason] = reason_vars(&pipeline).map(|var| var.is_some());
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
@@ -161,6 +189,7 @@ impl CompiledProgram {
             longest_header: plan.headers.max_bytes.iter().copied().max().unwrap_or(0) as usize,
             plain,
             needs_time,
+            keeps_idle_times,
             has_drop_reason: drop_reason,
             has_cpu_reason: cpu_reason,
             selectors,
@@ -256,23 +285,70 @@ fn build_runtime(
     mut host: MutexGuard<'_, ExternHost>,
     shared: &Arc<Mutex<ExternHost>>,
     calls: &[CallSite],
+    written: &Arc<PacketWrittenTables>,
 ) -> Result<Runtime, FallbackReason> {
     let sites = register_call_sites(pipeline, &mut host, calls)?;
-    Ok(Runtime { host: shared.clone(), sites, value_sets: value_sets(pipeline) })
+    let (hit_times, hit_effects) = (host.hit_times().clone(), hit_effects(pipeline, &host));
+    let additions = calls.iter().map(|call| entry_template(pipeline, written, call)).collect();
+    Ok(Runtime {
+        host: shared.clone(),
+        hit_times,
+        hit_effects,
+        sites,
+        written: written.clone(),
+        additions,
+        value_sets: value_sets(pipeline),
+    })
 }
 
-/// Registers the call sites with the host. Returns for each its id, and the number of words of its
-/// arguments and results.
+/// Returns how a call of `add_entry` makes an entry. `None` for other calls, and for an action that
+/// the table does not list or that has other parameters: it then adds nothing.
+fn entry_template(pipeline: &Pipeline, written: &PacketWrittenTables, call: &CallSite) -> Option<EntryTemplate> {
+    let (table, Inst::Extern { args, .. }) = (added_table(&call.inst)?, &call.inst) else { return None };
+    let (codec, body) = (&written.get(table)?.codec, &pipeline.controls[ir::ControlId(call.control as u32)].body);
+    let action = args.iter().find_map(|arg| if let ir::ExternArg::Action(action) = arg { Some(*action) } else { None });
+    let arm = codec.action_position(action?)?;
+    let words = |value: &ir::Value| entries::words_for(body.value_type(*value).width());
+    let values = |arg: &ir::ExternArg| match arg {
+        ir::ExternArg::Value(value) => vec![*value],
+        ir::ExternArg::Values(values) => values.clone(),
+        _ => Vec::new(),
+    };
+    let data = args.get(2).map(values)?;
+    let profile = args.get(3).map(values)?;
+    let fields = &codec.layout().value.arms[arm];
+    if fields.len() != data.len() || profile.is_empty() {
+        return None;
+    }
+    let mut word = 0;
+    let param = |(value, field): (&ir::Value, &lookup::ValueParamField)| {
+        let first = word;
+        word += words(value);
+        [first, field.offset, field.width.div_ceil(8) as usize]
+    };
+    let params = data.iter().zip(fields).map(param).collect();
+    let key_bytes = codec.layout().words * size_of::<u64>();
+    Some(EntryTemplate { table, arm: arm as u8, params, profile_word: word, key_bytes })
+}
+
+/// Returns for each table the effects of a hit.
+fn hit_effects(pipeline: &Pipeline, host: &ExternHost) -> Vec<HitEffects> {
+    let effects = |table| HitEffects { restarts_timer: host.restarts_on_hit(table), counts: host.counts_on_hit(table) };
+    pipeline.tables.keys().map(effects).collect()
+}
+
+/// Registers the call sites with the host.
 fn register_call_sites(
     pipeline: &Pipeline,
     host: &mut ExternHost,
     calls: &[CallSite],
-) -> Result<Vec<(SiteId, usize, usize)>, FallbackReason> {
+) -> Result<Vec<CallTarget>, FallbackReason> {
     let site = |site: &CallSite| {
         let body = &pipeline.controls[ir::ControlId(site.control as u32)].body;
         let made = host.site(&site.inst, &|value| body.value_type(value), &site.results);
         let made = made.map_err(|_| FallbackReason::TooLarge)?;
-        Ok((made.id, made.arg_words, made.result_words))
+        let (func, table) = (made.func, made.table);
+        Ok(CallTarget { id: made.id, func, table, arg_words: made.arg_words, result_words: made.result_words })
     };
     calls.iter().map(site).collect()
 }

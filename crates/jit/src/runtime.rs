@@ -2,10 +2,12 @@
 #![allow(unsafe_code)]
 
 use crate::abi::{FrameHeader, Helpers, StageContext};
+use crate::flows::WorkerFlows;
+use crate::packet_written::{AddedEntry, PacketWrittenTables};
 use entries::{big_from_words, push_words, words_for};
 use interp::MeterColor;
-use interp::host::{ArchEffect, ExternHost, PacketContext, SiteId};
-use ir::{BinaryOp, Entity, HashAlgorithm, TableId, Type, ValueSetId};
+use interp::host::{ArchEffect, ExternHost, HitTimes, PacketContext, SiteId};
+use ir::{BinaryOp, Entity, ExternFn, HashAlgorithm, TableId, Type, ValueSetId};
 use num_bigint::BigUint;
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -15,11 +17,57 @@ use std::sync::Arc;
 pub struct Runtime {
     /// The interpreter's externs.
     pub host: Arc<Mutex<ExternHost>>,
-    /// For each call site: its id in the host, and the number of words of its arguments and
-    /// results.
-    pub sites: Vec<(SiteId, usize, usize)>,
+    /// Times of the last hits, which workers write without the host.
+    pub hit_times: Arc<HitTimes>,
+    /// For each table, the effects of a hit.
+    pub hit_effects: Vec<HitEffects>,
+    /// Call sites by number.
+    pub sites: Vec<CallTarget>,
+    /// Tables that packets write.
+    pub written: Arc<PacketWrittenTables>,
+    /// For each call site of `add_entry` in such a table, the entry that it adds.
+    pub additions: Vec<Option<EntryTemplate>>,
     /// For each value set, the number of words of each key.
     pub value_sets: Vec<Vec<usize>>,
+}
+
+/// Effects of a hit on its entry.
+#[derive(Clone, Copy, Debug)]
+pub struct HitEffects {
+    /// The idle timer restarts.
+    pub restarts_timer: bool,
+    /// The host counts or meters the packet.
+    pub counts: bool,
+}
+
+/// A call site as the run time sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct CallTarget {
+    /// Its id in the host.
+    pub id: SiteId,
+    /// Called function.
+    pub func: ExternFn,
+    /// Table argument.
+    pub table: Option<TableId>,
+    /// Words of the arguments in the call area.
+    pub arg_words: usize,
+    /// Words of the results, after the arguments.
+    pub result_words: usize,
+}
+
+/// How a call of `add_entry` makes the value of an entry from its arguments.
+#[derive(Clone, Debug)]
+pub struct EntryTemplate {
+    /// The table.
+    pub table: TableId,
+    /// Position of the action in the table's list: the value's first byte.
+    pub arm: u8,
+    /// For each parameter its first word in the call area, its offset in the value, and its bytes.
+    pub params: Vec<[usize; 3]>,
+    /// Word of the expire time profile in the call area.
+    pub profile_word: usize,
+    /// Bytes of a lookup key.
+    pub key_bytes: usize,
 }
 
 const ALGORITHMS: [HashAlgorithm; 9] = [
@@ -48,6 +96,7 @@ pub fn algorithm_number(algorithm: HashAlgorithm) -> u64 {
 pub fn helper_addresses() -> Helpers {
     Helpers {
         call: call_extern as *const () as usize,
+        add_entry: add_entry as *const () as usize,
         hit: record_hit as *const () as usize,
         begin_block: begin_block as *const () as usize,
         hash: hash_bytes as *const () as usize,
@@ -85,11 +134,15 @@ fn packet_index(context: &StageContext, head: *const FrameHeader, stride: usize)
 unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, site: u64, hit: u64) {
     // SAFETY: native code passes its own arguments.
     let (runtime, context, head) = unsafe { call_context(context, frame) };
-    let (id, arg_words, result_words) = runtime.sites[site as usize];
+    let CallTarget { id, func, table, arg_words, result_words } = runtime.sites[site as usize];
     // SAFETY: the area holds the longest call, because the engine refuses programs with longer
     // ones.
     let area = unsafe { std::slice::from_raw_parts_mut(context.call_area, arg_words + result_words) };
     let (args, results) = area.split_at_mut(arg_words);
+    if let (ExternFn::RestartExpireTimer | ExternFn::SetEntryExpireTime, Some(table)) = (func, table) {
+        let profile = (func == ExternFn::SetEntryExpireTime).then(|| args[0] as u8);
+        return restart_timer(runtime, table, hit as u32, runtime.hit_times.time_of(head.time.time_ns), profile);
+    }
     let packet = PacketContext {
         now: head.time.time_ns,
         ingress_length: head.input.metered_len,
@@ -102,12 +155,73 @@ unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, sit
     debug_assert!(effect == ArchEffect::None, "only calls without an effect on the architecture come here");
 }
 
+/// Restarts the idle timer of an entry that a packet of the time `now_ns` hit, with a new profile
+/// if one is passed. `hit` is the number of the entry plus 1; 0 after a miss, without an effect.
+fn restart_timer(runtime: &Runtime, table: TableId, hit: u32, now_ns: u64, profile: Option<u8>) {
+    let Some(entry) = hit.checked_sub(1) else { return };
+    match profile {
+        None => runtime.hit_times.record(table.index(), entry, now_ns),
+        Some(_) => runtime.host.lock().restart_timer(table, entry, now_ns, profile),
+    }
+}
+
+/// Executes PNA `add_entry` with the key that the packet looked up. Returns 1 if an entry was
+/// added, 0 after a hit, if the key is there by now, or if the table is full.
+unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site: u64, hit: u64, key: *const u8) -> u64 {
+    // SAFETY: native code passes its own arguments.
+    let (runtime, context, head) = unsafe { call_context(context, frame) };
+    let Some(template) = &runtime.additions[site as usize] else { return 0 };
+    if hit as u32 != 0 {
+        return 0;
+    }
+    // SAFETY: the worker owns them, and does not use them while a stage runs.
+    let flows = unsafe { &mut *context.flows.cast::<WorkerFlows>() };
+    // SAFETY: the area holds the arguments of the longest call, and the queue a key for each
+    // packet.
+    let (args, key) = unsafe {
+        let words = runtime.sites[site as usize].arg_words;
+        (std::slice::from_raw_parts(context.call_area, words), std::slice::from_raw_parts(key, template.key_bytes))
+    };
+    let Some(record) = flows.add_entry(template.table, key, |value| template.fill_value(args, value)) else {
+        return 0;
+    };
+    let table = template.table;
+    let profile = args[template.profile_word] as u8;
+    let added_ns = runtime.hit_times.time_of(head.time.time_ns);
+    let has_host_state = runtime.written.get(table).is_some_and(|written| written.has_host_state);
+    if has_host_state {
+        runtime.host.lock().entry_pending(table, record.0, profile, added_ns);
+    }
+    flows.list_added(AddedEntry { table, record, profile, added_ns, has_host_state });
+    1
+}
+
+impl EntryTemplate {
+    /// Writes the value of an entry. `args` are the words of the call area.
+    fn fill_value(&self, args: &[u64], value: &mut [u8]) {
+        value[0] = self.arm;
+        for [word, offset, bytes] in &self.params {
+            for (index, to) in value[*offset..offset + bytes].chunks_mut(8).enumerate() {
+                to.copy_from_slice(&args[word + index].to_le_bytes()[..to.len()]);
+            }
+        }
+    }
+}
+
 unsafe extern "C" fn record_hit(context: *mut StageContext, frame: *mut u8, table: u64, entry: u64) -> u64 {
     // SAFETY: native code passes its own arguments.
     let (runtime, _, head) = unsafe { call_context(context, frame) };
+    let HitEffects { restarts_timer, counts } = runtime.hit_effects[table as usize];
+    if restarts_timer {
+        let now_ns = runtime.hit_times.time_of(head.time.time_ns);
+        runtime.hit_times.record(table as usize, entry as u32, now_ns);
+    }
+    if !counts {
+        return MeterColor::Green as u64;
+    }
     let mut host = runtime.host.lock();
     host.advance(head.time.time_ns);
-    let colour = host.hit(TableId::from_index(table as usize), entry as u32, head.input.metered_len);
+    let colour = host.count_hit(TableId::from_index(table as usize), entry as u32, head.input.metered_len);
     colour.map_or(0, |colour| colour as u64)
 }
 

@@ -2,12 +2,14 @@
 #![allow(unsafe_code)]
 
 mod later_passes;
+mod packet_written;
 mod path_choice;
 mod vector;
 mod vector_state;
 
 use crate::abi::{CALL_AREA_WORDS, FrameHeader, FrameInput, MAX_CHUNK, PacketTime, PendingCount, SELECTOR_KEY_BYTES};
 use crate::counters::WorkerCounters;
+use crate::flows::WorkerFlows;
 use crate::lanes::LANES;
 use crate::memory::{AlignedLine, WorkerMemory};
 use crate::plan::stages::StageEntry;
@@ -61,6 +63,8 @@ pub struct JitWorker {
     last_time: PacketTime,
     /// Record buffers, for code that records.
     records: Option<RecordBuffers>,
+    /// Access to tables that packets write.
+    flows: WorkerFlows,
     /// State of the vector path, if there is code for it.
     vector: Option<VectorState>,
     /// Worker for later passes of packets, of a program that recirculates.
@@ -101,6 +105,14 @@ impl JitWorker {
         JitWorker::with_counters(program, self.counters.clone(), self.stats.clone())
     }
 
+    /// Lets entries that the control plane has removed be reused while this worker has no packets.
+    pub fn park(&mut self) {
+        self.flows.park();
+        if let Some(later) = &mut self.later {
+            later.park();
+        }
+    }
+
     /// Takes over the time from another worker of the thread.
     pub fn continue_from(&mut self, other: &JitWorker) {
         self.last_time = other.last_time;
@@ -131,6 +143,7 @@ impl JitWorker {
             chunks: 0,
             max_chunk: MAX_CHUNK,
             last_time: PacketTime::default(),
+            flows: WorkerFlows::new(&program.runtime.written),
             vector: VectorState::new(&program),
             later: None,
             origin: PacketOrigin::Received,
@@ -167,6 +180,8 @@ impl JitWorker {
         context.pending = self.pending.as_mut_ptr();
         context.call_area = self.call_area.as_mut_ptr();
         context.lookups = lookups;
+        context.flows = (&raw mut self.flows).cast();
+        self.flows.begin_batch();
         context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
         context.record_buffers = self.records.as_mut().map_or(null_mut(), RecordBuffers::first_area);
         self.stats.set_tables_version(lookups.version());
@@ -203,6 +218,10 @@ impl JitWorker {
         }
         if any_vector {
             self.flush_vector_stats(&program);
+        }
+        self.flows.end_batch();
+        if program.keeps_idle_times {
+            program.runtime.hit_times.advance(self.last_time.time_ns);
         }
         for (cell, count) in self.memory.batch_stats().iter_mut().enumerate().filter(|(_, count)| **count != 0) {
             self.stats.add_count(cell, stats::split_count(std::mem::take(count)));
@@ -318,6 +337,11 @@ impl JitWorker {
         }
         if program.order.ordered_stages[index] {
             self.sort_queue(index, waiting);
+        }
+        if let Some(table) = stage.table.filter(|table| program.runtime.written.get(*table).is_some()) {
+            debug_assert!(diverged.is_empty(), "a program with such tables has no vector path");
+            self.run_packet_written_stage(program, index, table, waiting);
+            return waiting;
         }
         if let Some(table) = stage.table.filter(|_| waiting > 0) {
             self.look_up_queue(program, index, table, waiting, lookups);

@@ -9,6 +9,7 @@
 //! | ternary and range match by priority | [`ternary`] |
 //! | all tables of a pipeline | [`LookupSet`]: `lookups.rs` |
 //! | encoding of an entry as key and value bytes | `encode.rs` |
+//! | conversion of entries for tables that the engine holds | [`EntryCodec`]: `codec.rs` |
 //! | members of action profiles, parser value sets | `members.rs`, `resolve.rs`, `value_set.rs` |
 //! | writer and published state | [`LiveTables`]: `live_tables.rs` |
 //! | concurrent readers | [`LeftRightReader`]: `left_right.rs` |
@@ -24,6 +25,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod codec;
 mod encode;
 mod entry_ids;
 pub mod exact;
@@ -41,6 +43,7 @@ pub mod ternary;
 mod value_set;
 mod wide;
 
+pub use codec::EntryCodec;
 pub use encode::LookupError;
 pub use left_right::LeftRightReader;
 pub use live_tables::{AppliedWrite, LiveError, LiveTables, PublishGuard};

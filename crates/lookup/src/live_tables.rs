@@ -10,6 +10,7 @@
 //! writer with a higher rate publishes batches together: [`LiveTables::write_batches`],
 //! [`LiveTables::write_deferred`], [`LiveTables::begin_publish_group`].
 
+use super::codec::EntryCodec;
 use super::encode::LookupError;
 use super::entry_ids::EntryIdAllocator;
 use super::left_right::{LeftRight, LeftRightReader};
@@ -89,6 +90,10 @@ pub struct LiveTables {
     version_at_last_maintenance: u64,
     /// Allocated buffer of an earlier batch, reused for the changes of the next batch.
     recycled_changes: Vec<StateChange>,
+    /// For each table that the engine holds itself, the converter of its entries.
+    codecs: Vec<Option<EntryCodec>>,
+    /// Version of the state that readers see in their next batch.
+    published_version: u64,
 }
 
 /// Maximum capacity of a recycled buffer, in changes: some megabytes.
@@ -122,7 +127,21 @@ impl LiveTables {
     /// entries one by one, and less peak memory.
     /// Ids of entries are assigned in the state's order.
     pub fn with_state(state: ControlState, entry_ids: impl Fn(TableId) -> bool) -> Result<LiveTables, LiveError> {
-        let mut lookups = LookupSet::new(&state, &entry_ids)?;
+        LiveTables::with_tables_elsewhere(state, entry_ids, &[])
+    }
+
+    /// Does what [`LiveTables::with_state`] does for a pipeline of which the engine holds some
+    /// tables itself (`held_elsewhere`, by table). Their entries are in the state, but in no
+    /// lookups.
+    ///
+    /// # Errors
+    /// Those of [`LiveTables::with_state`].
+    pub fn with_tables_elsewhere(
+        state: ControlState,
+        entry_ids: impl Fn(TableId) -> bool,
+        held_elsewhere: &[bool],
+    ) -> Result<LiveTables, LiveError> {
+        let mut lookups = LookupSet::new(&state, &entry_ids, held_elsewhere)?;
         lookups.reserve_for_state(&state);
         let tables = || state.pipeline().tables.keys();
         let mut allocators: Vec<_> = tables().map(|table| entry_ids(table).then(EntryIdAllocator::default)).collect();
@@ -139,7 +158,12 @@ impl LiveTables {
         }
         drop(changes);
         lookups.track_changes();
+        let codec = |table| EntryCodec::new(state.pipeline(), table, state.layout(table), lookups.encoder(table));
+        let held = |table: &TableId| held_elsewhere.get(table.index()) == Some(&true);
+        let codecs = state.pipeline().tables.keys().map(|table| held(&table).then(|| codec(table))).collect();
         Ok(LiveTables {
+            codecs,
+            published_version: state.version(),
             state,
             copies: LeftRight::new(lookups),
             standby_backlog: Vec::new(),
@@ -254,6 +278,7 @@ impl LiveTables {
         let Some(standby) = self.copies.standby() else { return false };
         standby.clear_tracked_changes();
         self.unpublished.iter().for_each(|batch| standby.apply_changes(&self.state, batch));
+        self.published_version = standby.version();
         self.copies.publish();
         std::mem::swap(&mut self.standby_backlog, &mut self.unpublished);
         self.unpublished_since = None;
@@ -313,6 +338,38 @@ impl LiveTables {
         }
         self.copies.publish();
         true
+    }
+
+    /// Returns the version of the state that readers see in their next batch. Entries that the
+    /// engine holds itself advance the state's version, but readers see them at once.
+    pub fn published_version(&self) -> u64 {
+        self.published_version
+    }
+
+    /// Returns the converter of a table's entries; `None` for a table that the engine does not hold
+    /// itself.
+    pub fn codec(&self, table: TableId) -> Option<&EntryCodec> {
+        self.codecs.get(table.index())?.as_ref()
+    }
+
+    /// Adds an entry to the state that a packet has added to a table that the engine holds itself.
+    /// Returns `None` under the conditions of [`ControlState::add_from_data_plane`].
+    pub fn record_added_entry(
+        &mut self,
+        table: TableId,
+        key: PackedKey,
+        action: StoredAction,
+        idle_timeout_ns: u64,
+    ) -> Option<StoredEntry> {
+        debug_assert!(self.codec(table).is_some(), "the engine holds the table");
+        self.state.add_from_data_plane(table, key, action, idle_timeout_ns)
+    }
+
+    /// Removes an entry from the state that the engine has removed from a table that it holds
+    /// itself.
+    pub fn record_removed_entry(&mut self, table: TableId, entry: &StoredEntry) {
+        debug_assert!(self.codec(table).is_some(), "the engine holds the table");
+        self.state.remove_idle(table, entry);
     }
 
     /// Returns the id of an entry, if entries of its table have ids.

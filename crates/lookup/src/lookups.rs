@@ -81,11 +81,18 @@ pub struct LookupSet {
     clone_sessions: Arc<BTreeMap<u32, CloneSession>>,
     meters: Arc<BTreeMap<(ExternId, u64), MeterConfig>>,
     expire_times: Arc<BTreeMap<u8, u64>>,
+    /// For each table, whether the engine holds its entries itself. Such a table is empty here.
+    held_elsewhere: Arc<[bool]>,
 }
 
 impl LookupSet {
-    /// Creates empty tables. `entry_ids` returns whether a table's values carry entry ids.
-    pub(super) fn new(state: &ControlState, entry_ids: impl Fn(TableId) -> bool) -> Result<LookupSet, LookupError> {
+    /// Creates empty tables. `entry_ids` returns whether a table's values carry entry ids,
+    /// `held_elsewhere` tells of each table whether the engine holds its entries itself.
+    pub(super) fn new(
+        state: &ControlState,
+        entry_ids: impl Fn(TableId) -> bool,
+        held_elsewhere: &[bool],
+    ) -> Result<LookupSet, LookupError> {
         let pipeline = state.pipeline();
         let new_table = |id: TableId| {
             let encoder = EntryEncoder::new(pipeline, id, state.layout(id), entry_ids(id))?;
@@ -118,6 +125,7 @@ impl LookupSet {
             clone_sessions: objects.clones.clone(),
             meters: objects.meters.clone(),
             expire_times: objects.expire_times.clone(),
+            held_elsewhere: held_elsewhere.into(),
         })
     }
 
@@ -129,6 +137,11 @@ impl LookupSet {
     /// Returns the memory layout of a table's keys and values.
     pub fn layout(&self, table: TableId) -> &LookupLayout {
         &self.tables[table.index()].encoder.layout
+    }
+
+    /// Returns the encoder of a table's entries.
+    pub(super) fn encoder(&self, table: TableId) -> &Arc<EntryEncoder> {
+        &self.tables[table.index()].encoder
     }
 
     /// Looks up consecutive keys of [`LookupLayout::words`] words each. Writes to `out`, for each

@@ -253,6 +253,23 @@ fn relatives_of_the_corpus_fare_alike() {
     }
 }
 
+/// The programs to whose tables packets add entries, and those with idle times, run in native code.
+#[test]
+fn entries_that_packets_add_run_natively() {
+    let mut all = Vec::new();
+    tests(&testkit::gateway::root().join("tests/corpus"), &mut all);
+    let mut reasons = std::collections::BTreeMap::new();
+    for test in all {
+        let (_, pipeline) = load(&test).unwrap_or_else(|error| panic!("{}: {error}", test.display()));
+        if pipeline.tables.values().any(|table| table.add_on_miss || table.idle_timeout) {
+            let engine = jit::Jit::new(pipeline, interp::Config::default()).expect("it loads");
+            reasons.insert(test, engine.fallback_reason());
+        }
+    }
+    assert!(reasons.len() >= 6, "only {reasons:?}");
+    assert!(reasons.values().all(Option::is_none), "{reasons:?}");
+}
+
 /// The harness detects a fault in the corpus.
 #[test]
 fn a_fault_shows_in_the_corpus() {

@@ -17,7 +17,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("lookup", &["ir", "packet", "entries"]),
     ("flowtable", &[]),
     ("interp", &["ir", "packet", "entries"]),
-    ("jit", &["ir", "packet", "entries", "lookup", "interp"]),
+    ("jit", &["ir", "packet", "entries", "lookup", "flowtable", "interp"]),
     ("io", &["packet"]),
     ("p4runtime", &["ir", "entries"]),
     ("node", &["ir", "packet", "entries", "interp", "jit", "io", "p4runtime", "region", "underlay"]),

@@ -57,7 +57,6 @@ pub fn decode(pipeline: &Pipeline, form: CodeGranularity) -> Result<DecodedProgr
         codes,
         well_known: WellKnown::new(pipeline, |id| layout.var(id)),
         color_encodings: color_encodings(pipeline),
-        default_expire_profile: pipeline.tables.values().map(default_expire_profile).collect(),
         errors: ErrorIndices {
             packet_too_short: error_index("PacketTooShort"),
             header_too_short: error_index("HeaderTooShort"),
@@ -110,7 +109,8 @@ pub(crate) fn color_encodings(pipeline: &Pipeline) -> [u64; 3] {
     [index("GREEN", 1), index("YELLOW", 2), index("RED", 0)]
 }
 
-fn default_expire_profile(table: &ir::Table) -> Option<u8> {
+/// Returns the expire time profile of entries whose own has no time, if the table declares one.
+pub(crate) fn default_expire_profile(table: &ir::Table) -> Option<u8> {
     let property = "default_idle_timeout_for_data_plane_added_entries";
     let (_, text) = table.properties.iter().find(|(name, _)| name == property)?;
     let digits = text.rsplit(['w', ' ', ')']).find(|part| !part.is_empty())?;

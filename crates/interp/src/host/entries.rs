@@ -6,22 +6,10 @@
 
 use crate::deferred_count::DeferredCount;
 use crate::host::{ExternHost, PacketContext, SiteId};
-use crate::lookup::{EntryRuntimeState, EntrySlot};
+use crate::lookup::EntrySlot;
 use crate::meter::MeterColor;
-use crate::persistent_state::{IdleEntry, MAX_WAITING};
 use entries::{ControlState, Counter, PackedKey, StoredEntry};
 use ir::{Entity, ExternFn, TableId};
-
-/// Result of [`ExternHost::expire`].
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Expired {
-    /// Notifications for the control plane, as from [`crate::Interp::advance_time`]; at most
-    /// 65,536, further ones count as lost.
-    pub idle: Vec<IdleEntry>,
-    /// Entries removed from the state and from the host, with their numbers. The engine removes
-    /// them from its tables.
-    pub deleted: Vec<(TableId, u32, StoredEntry)>,
-}
 
 impl ExternHost {
     /// Returns whether the engine must report the entries of this table, because it has a direct
@@ -42,6 +30,17 @@ impl ExternHost {
         kept.count_on_hit || kept.meter_on_hit || (kept.restart_on_hit && self.tracks_entries(table))
     }
 
+    /// Returns whether a hit restarts the idle timer of an entry of this table.
+    pub fn restarts_on_hit(&self, table: TableId) -> bool {
+        let times = self.pipeline.tables.get(table).is_some_and(|t| t.idle_timeout || t.add_on_miss);
+        times && self.memory.tables[table.index()].restart_on_hit
+    }
+
+    /// Returns whether a hit in this table counts or meters the packet (v1model).
+    pub fn counts_on_hit(&self, table: TableId) -> bool {
+        self.memory.tables.get(table.index()).is_some_and(|kept| kept.count_on_hit || kept.meter_on_hit)
+    }
+
     /// Records a new entry. Must also be called for the program's own entries, at load.
     pub fn entry_inserted(&mut self, table: TableId, number: u32, entry: &StoredEntry, counter: Counter) {
         let now = self.memory.now;
@@ -51,6 +50,7 @@ impl ExternHost {
             kept.slots.resize(place + 1, EntrySlot::free());
         }
         kept.slots[place].install(entry, counter, now);
+        self.hit_times.reset(table.index(), number);
         self.memory.schedule_expiry(table.0, number);
     }
 
@@ -97,6 +97,14 @@ impl ExternHost {
         self.memory.apply_hit(&self.pipeline, table.index(), number, ingress_length)
     }
 
+    /// Applies the effects of a hit as [`ExternHost::hit`] does, except on the idle timer, which
+    /// the engine restarts by [`super::HitTimes::record`].
+    #[inline]
+    pub fn count_hit(&mut self, table: TableId, number: u32, ingress_length: u32) -> Option<MeterColor> {
+        let known = self.memory.tables.get(table.index()).is_some_and(|kept| (number as usize) < kept.slots.len());
+        known.then(|| self.memory.count_hit(&self.pipeline, table.index(), number, ingress_length)).flatten()
+    }
+
     /// Counts a packet of `bytes` with an entry's direct counter, as PNA's `DirectCounter.count`
     /// does after a hit.
     #[inline]
@@ -107,9 +115,9 @@ impl ExternHost {
         }
     }
 
-    /// Executes PNA `add_entry`: adds the entry to `state` and returns it. The engine inserts it
-    /// into its table, calls [`ExternHost::entry_inserted`] with a counter of 0, and sets the
-    /// call's result to true. `key` is the key that was looked up, in the layout of
+    /// Executes PNA `add_entry`: adds the entry to `state` and returns it with its expire time
+    /// profile. The engine inserts it into its table, calls [`ExternHost::entry_added`], and sets
+    /// the call's result to true. `key` is the key that was looked up, in the layout of
     /// `ControlState::layout`: the table's keys in order, each in whole words.
     ///
     /// Returns `None`, with the result false, if the packet hit an entry ([`PacketContext::hit`])
@@ -124,39 +132,17 @@ impl ExternHost {
         args: &[u64],
         key: &[u64],
         state: &mut ControlState,
-    ) -> Option<StoredEntry> {
+    ) -> Option<(StoredEntry, u8)> {
         let known = &self.sites[site.0 as usize];
         let table = known.table.filter(|_| known.call.func == ExternFn::AddEntry && packet.hit.is_none())?;
         let new = self.run(site, packet, args, |machine, frame, call| machine.new_entry(frame, call, table));
-        let ((action, timeout), table) = (new?, TableId::from_index(table));
+        let ((action, profile), table) = (new?, TableId::from_index(table));
+        let timeout = self.expire_time(table, profile);
         if key.len() != state.layout(table).len {
             return None;
         }
-        state.add_from_data_plane(table, PackedKey::from_slice(key), action, timeout)
-    }
-
-    /// Returns the entries with an expired idle timeout at `now`. Those of tables with automatic
-    /// deletion are removed from `state`.
-    pub fn expire(&mut self, now: u64, state: &mut ControlState) -> Expired {
-        self.advance(now);
-        let mut expired = Expired::default();
-        while let Some((table, number, entry)) = self.memory.pop_idle_entry(now) {
-            let kept = &mut self.memory.tables[table as usize];
-            let (id, deleted) = (TableId(table), kept.auto_delete);
-            if deleted {
-                kept.slots[number as usize].remove();
-                state.remove_idle(id, &entry);
-                expired.deleted.push((id, number, entry.clone()));
-            } else {
-                self.memory.rearm_idle_timer(table, number, now);
-            }
-            if expired.idle.len() < MAX_WAITING {
-                expired.idle.push(IdleEntry { table: id, entry, deleted });
-            } else {
-                self.memory.lost_messages += 1;
-            }
-        }
-        expired
+        let entry = state.add_from_data_plane(table, PackedKey::from_slice(key), action, timeout)?;
+        Some((entry, profile))
     }
 
     /// Adds the updates of packets that were forwarded elsewhere, as
@@ -176,32 +162,12 @@ impl ExternHost {
         self.slot(table, number).map(|slot| slot.counter)
     }
 
-    /// Returns the time in nanoseconds since the idle timer of an entry was started.
-    pub fn idle_for(&self, table: TableId, number: u32) -> Option<u64> {
-        self.slot(table, number).map(|slot| self.memory.now.saturating_sub(slot.idle_since_ns))
-    }
-
-    /// Returns the dynamic state of an entry.
-    pub fn entry_level(&self, table: TableId, number: u32) -> Option<EntryRuntimeState> {
-        self.slot(table, number).map(EntrySlot::runtime_state)
-    }
-
-    /// Sets the dynamic state of an entry.
-    pub fn set_entry_level(&mut self, table: TableId, number: u32, level: EntryRuntimeState) {
-        self.memory.set_entry_level(table, number, level);
-    }
-
-    /// Suspends (`true`) or resumes the expiry of entries.
-    pub fn hold_idle(&mut self, hold: bool) {
-        self.memory.is_expiry_suspended = hold;
-    }
-
-    fn slot(&self, table: TableId, number: u32) -> Option<&EntrySlot> {
+    pub(super) fn slot(&self, table: TableId, number: u32) -> Option<&EntrySlot> {
         let slot = self.memory.tables.get(table.index())?.slots.get(number as usize)?;
         slot.entry.is_some().then_some(slot)
     }
 
-    fn slot_mut(&mut self, table: TableId, number: u32) -> Option<&mut EntrySlot> {
+    pub(super) fn slot_mut(&mut self, table: TableId, number: u32) -> Option<&mut EntrySlot> {
         self.memory.tables.get_mut(table.index())?.slots.get_mut(number as usize)
     }
 }

@@ -26,15 +26,20 @@
 //! |---|---|
 //! | call sites and calls, layout of their values | `site.rs`, `call.rs`, `value_slot.rs` |
 //! | state of entries that packets change | `entries.rs` |
+//! | entries that packets add to tables of the engine | `added_entries.rs` |
+//! | idle times of entries, and their expiry | `idle.rs`, `hit_times.rs` |
 //! | members and groups, value sets | `choice.rs`, `selector.rs` |
 //! | objects that the control plane writes and reads | `objects.rs` |
 //! | constants and variables of the architectures | [`architecture`] |
 //! | hashes and sums over bytes, without a host | [`hash`], [`ones_complement_sum`] |
 
+mod added_entries;
 pub mod architecture;
 mod call;
 mod choice;
 mod entries;
+mod hit_times;
+mod idle;
 mod objects;
 mod selector;
 mod site;
@@ -42,7 +47,8 @@ mod value_slot;
 
 pub use call::{ArchEffect, PacketContext};
 pub use choice::MemberAction;
-pub use entries::Expired;
+pub use hit_times::HitTimes;
+pub use idle::Expired;
 pub use selector::SelectorHash;
 pub use site::{ExternCallSite, SiteError, SiteId};
 pub use value_slot::ValueSlot;
@@ -81,6 +87,8 @@ pub struct ExternHost {
     frame: Frame,
     lanes: Vec<ChecksumState>,
     bits: BitBuffer,
+    /// Hits that workers record without the host.
+    hit_times: Arc<HitTimes>,
 }
 
 /// State of the checksum objects while a packet is in a block.
@@ -114,6 +122,7 @@ impl ExternHost {
         let value_set_places =
             pipeline.value_sets.values().map(|set| lay_out_values(set.keys.iter().map(|key| key.ty))).collect();
         let selectors = pipeline.tables.keys().map(|table| SelectorHash::new(&pipeline, table)).collect();
+        let hit_times = Arc::new(HitTimes::new(pipeline.tables.len()));
         Ok(ExternHost {
             pipeline,
             program,
@@ -125,6 +134,7 @@ impl ExternHost {
             frame,
             lanes: Vec::new(),
             bits: BitBuffer::default(),
+            hit_times,
         })
     }
 

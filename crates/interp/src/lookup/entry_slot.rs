@@ -40,6 +40,9 @@ pub struct EntrySlot {
     pub idle_since_ns: u64,
     /// Idle timeout in nanoseconds; 0: none.
     pub idle_timeout_ns: u64,
+    /// PNA: the expire time profile that `idle_timeout_ns` comes from; `None`: the control plane's
+    /// own number, or none. A change of the profile's time reaches the entry.
+    pub expire_profile: Option<u8>,
     /// Scheduled deadline, in nanoseconds, at which the engine checks the idle timer.
     pub deadline_ns: Option<u64>,
     /// Generation, which distinguishes the entry from earlier ones in this slot.
@@ -56,6 +59,7 @@ impl EntrySlot {
             meter: None,
             idle_since_ns: 0,
             idle_timeout_ns: 0,
+            expire_profile: None,
             deadline_ns: None,
             generation: 0,
         }
@@ -67,7 +71,7 @@ impl EntrySlot {
         (self.counter, self.idle_since_ns, self.idle_timeout_ns) = (counter, now, entry.idle_timeout_ns());
         self.meter = entry.meter().map(|config| Box::new(Meter::new(*config, now)));
         self.generation = self.generation.wrapping_add(1);
-        self.deadline_ns = None;
+        (self.deadline_ns, self.expire_profile) = (None, None);
     }
 
     /// Replaces the entry by one with the same key. The counter is kept unless given. The meter is
@@ -77,6 +81,7 @@ impl EntrySlot {
         self.counter = counter.unwrap_or(self.counter);
         if old.idle_timeout_ns() != new.idle_timeout_ns() {
             (self.idle_timeout_ns, self.idle_since_ns) = (new.idle_timeout_ns(), now);
+            self.expire_profile = None;
         }
         if old.meter() != new.meter() {
             self.meter = new.meter().map(|config| Box::new(Meter::new(*config, now)));
@@ -85,7 +90,7 @@ impl EntrySlot {
 
     /// Removes the entry and frees the slot.
     pub fn remove(&mut self) {
-        (self.entry, self.meter, self.idle_timeout_ns) = (None, None, 0);
+        (self.entry, self.meter, self.idle_timeout_ns, self.expire_profile) = (None, None, 0, None);
         self.generation = self.generation.wrapping_add(1);
     }
 

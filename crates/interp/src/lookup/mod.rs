@@ -8,6 +8,7 @@ mod snapshot;
 pub use entry_slot::{EntryRuntimeState, EntrySlot, HitTarget};
 pub use matching::entry_matches;
 
+use crate::decode;
 use crate::program::Reg;
 use entries::{ControlState, Counter, KeyLayout, PackedKey, StoredActionRef, StoredEntry};
 use ir::{Arch, Entity, MatchKey, MatchKind, Pipeline, TableId};
@@ -65,6 +66,8 @@ pub struct ReferenceTable {
     pub count_on_hit: bool,
     /// v1model: whether a hit executes the direct meter.
     pub meter_on_hit: bool,
+    /// PNA: expire time profile of entries whose own has no time.
+    pub default_expire_profile: Option<u8>,
     /// Whether idle entries are deleted instead of only reported.
     pub auto_delete: bool,
 }
@@ -111,6 +114,7 @@ impl ReferenceTable {
             restart_on_hit: true,
             count_on_hit: v1model && declared.direct_counter.is_some(),
             meter_on_hit: v1model && declared.direct_meter.is_some(),
+            default_expire_profile: decode::default_expire_profile(declared),
             auto_delete: property("pna_idle_timeout", "AUTO_DELETE")
                 || property("idle_timeout_with_auto_delete", "true"),
         }

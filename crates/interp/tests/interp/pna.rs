@@ -275,6 +275,27 @@ fn explicit_restart() {
     assert_eq!(f.interp.advance_time(1500).len(), 1);
 }
 
+/// A change of a profile's time reaches the entries that have the profile, in both directions.
+#[test]
+fn changed_profile() {
+    let mut f = flows(true, false);
+    f.run([1, 11, 0], 0);
+    write(&mut f.interp, [StateUpdate::ExpireTime(4, 500)]);
+    assert!(f.interp.advance_time(499).is_empty());
+    assert_eq!(f.interp.advance_time(500).len(), 1);
+    f.run([2, 22, 0], 600);
+    write(&mut f.interp, [StateUpdate::ExpireTime(4, 3000)]);
+    assert!(f.interp.advance_time(3599).is_empty());
+    assert_eq!(f.interp.advance_time(3600).len(), 1);
+    // The control plane's own time does not follow the profile.
+    f.run([3, 33, 0], 4000);
+    let hit = f.interp.pipeline().tables[f.table].actions[1].action;
+    let mut changed = entry(f.table, vec![exact(3)], hit, &[77]);
+    changed.idle_timeout_ns = 100;
+    write(&mut f.interp, [StateUpdate::Entry(UpdateKind::Modify, changed), StateUpdate::ExpireTime(4, 9000)]);
+    assert_eq!(f.interp.advance_time(4100).len(), 1);
+}
+
 /// An unconfigured profile: the entry never expires.
 #[test]
 fn unknown_profile() {

@@ -5,7 +5,8 @@
 //! stage processes packets in order, because each object then sees the same sequence of calls. If
 //! an object is accessed in two stages, packets run one by one.
 
-use ir::{ExternArg, ExternFn, ExternId, Inst, Pipeline, TableId, Type};
+use crate::analysis::packet_written::{added_table, packet_written_tables};
+use ir::{Entity, ExternArg, ExternFn, ExternId, Inst, Pipeline, TableId, Type};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that the interpreter's code executes.
@@ -26,8 +27,10 @@ pub struct CallSite {
 enum OrderedState {
     /// A register or meter.
     Object(ExternId),
-    /// The direct meters of a table.
+    /// The direct meters and idle timeouts of a table.
     Entries(TableId),
+    /// Which entries a table has, if packets add some.
+    Members(TableId),
     /// The sequence of random numbers.
     Random,
     /// The sequence of flow ids.
@@ -49,13 +52,15 @@ pub struct OrderConstraints {
 
 impl OrderConstraints {
     /// Collects the calls with ordered state. `stages` is the number of stages, `hit_reports` lists
-    /// the stages that report hits to the host, with the table. State that several stages use needs
-    /// packets one by one.
+    /// the stages that report hits to the host, with the table, `written_lookups` those behind a
+    /// lookup in a table that packets write. State that several stages use needs packets one by
+    /// one.
     pub fn new(
         pipeline: &Pipeline,
         stages: usize,
         sites: &[CallSite],
         hit_reports: &[(usize, TableId)],
+        written_lookups: &[(usize, TableId)],
     ) -> OrderConstraints {
         let mut users: BTreeMap<OrderedState, BTreeSet<usize>> = BTreeMap::new();
         let mut depends_on_time = false;
@@ -69,6 +74,9 @@ impl OrderConstraints {
                 users.entry(OrderedState::Entries(*table)).or_default().insert(*stage);
                 depends_on_time = true;
             }
+        }
+        for (stage, table) in written_lookups {
+            users.entry(OrderedState::Members(*table)).or_default().insert(*stage);
         }
         let mut ordered = vec![false; stages];
         users.values().flatten().for_each(|stage| ordered[*stage] = true);
@@ -87,11 +95,15 @@ pub fn touches_ordered_state(inst: &Inst) -> bool {
 
 /// Returns whether two programs access a common object through which packets observe their order.
 pub fn share_ordered_state(first: &Pipeline, second: &Pipeline) -> bool {
-    let [first, second] = [first, second].map(ordered_states);
+    let written = [first, second].map(packet_written_tables);
+    let written: Vec<bool> = written[0].iter().zip(&written[1]).map(|(first, second)| *first || *second).collect();
+    let [first, second] = [first, second].map(|pipeline| ordered_states(pipeline, &written));
     !first.is_disjoint(&second)
 }
 
-fn ordered_states(pipeline: &Pipeline) -> BTreeSet<OrderedState> {
+/// Returns the ordered states of a program. `written`: for each table, whether packets add entries
+/// to it.
+fn ordered_states(pipeline: &Pipeline, written: &[bool]) -> BTreeSet<OrderedState> {
     let insts = pipeline.controls.values().flat_map(|control| control.body.insts());
     let mut states: BTreeSet<OrderedState> = insts
         .filter(|data| matches!(data.inst, Inst::Extern { func, .. } if func.is_stateful()))
@@ -99,7 +111,9 @@ fn ordered_states(pipeline: &Pipeline) -> BTreeSet<OrderedState> {
         .collect();
     let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
     let metered = |table: &TableId| pipeline.tables[*table].direct_meter.is_some();
-    states.extend(blocks.filter_map(ir::BlockData::applied_table).filter(metered).map(OrderedState::Entries));
+    let applied: BTreeSet<TableId> = blocks.filter_map(ir::BlockData::applied_table).collect();
+    states.extend(applied.iter().copied().filter(metered).map(OrderedState::Entries));
+    states.extend(applied.iter().copied().filter(|table| written[table.index()]).map(OrderedState::Members));
     states
 }
 
@@ -113,10 +127,11 @@ fn ordered_state(inst: &Inst) -> Option<OrderedState> {
     let Inst::Extern { object, func, args } = inst else { return None };
     match func {
         // Additions commute, and state of one packet does not affect others.
-        CounterCount | DirectCounterCount | ChecksumClear | ChecksumUpdate | ChecksumGet | IsHostPort | IsNetPort => {
-            None
-        }
-        DirectMeterExecute => args.iter().find_map(|arg| match arg {
+        // The latest of several restarts of a timer counts, in whatever order they come.
+        CounterCount | DirectCounterCount | RestartExpireTimer | ChecksumClear | ChecksumUpdate | ChecksumGet
+        | IsHostPort | IsNetPort => None,
+        AddEntry => added_table(inst).map(OrderedState::Members),
+        DirectMeterExecute | SetEntryExpireTime => args.iter().find_map(|arg| match arg {
             ExternArg::Table(table) => Some(OrderedState::Entries(*table)),
             _ => None,
         }),

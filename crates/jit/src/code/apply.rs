@@ -308,8 +308,14 @@ impl StageBuilder<'_, '_> {
         if !self.c.needs_hit_entries[table.index()] {
             return;
         }
-        let number = self.load_small(4, steady_flags(), value, ValueLayout::ENTRY_ID as i32);
-        self.reads_value(number, MIN_VALUE_BYTES);
+        let number = match self.c.packet_written[table.index()] {
+            true => self.found_record(),
+            false => {
+                let number = self.load_small(4, steady_flags(), value, ValueLayout::ENTRY_ID as i32);
+                self.reads_value(number, MIN_VALUE_BYTES);
+                number
+            }
+        };
         let number = self.b.ins().iadd_imm_s(number, 1);
         let zero = self.iconst_u64(0);
         let number = self.b.ins().select(hit, number, zero);

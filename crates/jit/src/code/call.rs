@@ -80,6 +80,7 @@ impl StageBuilder<'_, '_> {
             | VerifyChecksumWithPayload
             | UpdateChecksumWithPayload => self.hash_call(*object, *func, args, results),
             // v1model counts where the entry is hit.
+            AddEntry => self.add_entry(inst, results),
             DirectCounterCount if self.c.pipeline.arch == ir::Arch::V1Model => {}
             _ => self.slow_call(inst, results),
         }
@@ -197,6 +198,17 @@ impl StageBuilder<'_, '_> {
     /// was hit: its id, with the colour of its meter in the high half.
     fn slow_call(&mut self, inst: &Inst, results: &[Value]) {
         let Inst::Extern { args, .. } = inst else { return };
+        let word = self.store_call_args(args);
+        let hit = self.hit_argument(args);
+        let site = self.c.site(self.control, inst, results.iter().map(|r| self.value_type(*r)).collect());
+        let site = self.iconst_u64(site as u64);
+        let (context, frame) = (self.context, self.frame);
+        self.call_helper(self.c.helpers.call, &[context, frame, site, hit], false);
+        self.load_call_results(results, word);
+    }
+
+    /// Stores the arguments of a call in the call area. Returns their number of words.
+    pub(super) fn store_call_args(&mut self, args: &[ExternArg]) -> usize {
         let mut word = 0;
         for value in args.iter().flat_map(|arg| match arg {
             ExternArg::Value(value) => std::slice::from_ref(value),
@@ -208,24 +220,29 @@ impl StageBuilder<'_, '_> {
             self.store_call_area(word, &regs);
             word += regs.len();
         }
+        word
+    }
+
+    /// Returns the entry that the packet has hit in a call's table, plus 1, with the color of its
+    /// meter in the high half; 0 without a table, and after a miss.
+    pub(super) fn hit_argument(&mut self, args: &[ExternArg]) -> cl::Value {
         let table = args.iter().find_map(|arg| match arg {
             ExternArg::Table(table) => Some(*table),
             _ => None,
         });
-        let zero = self.iconst_u64(0);
-        let hit = match table {
+        match table {
             Some(table) => {
                 let entry_id = self.slot_value(FrameSlot::HitEntry(table));
                 let colour = self.slot_value(FrameSlot::MeterColor(table));
                 let colour = self.shl_imm(colour, 32);
                 self.b.ins().bor(entry_id, colour)
             }
-            None => zero,
-        };
-        let site = self.c.site(self.control, inst, results.iter().map(|r| self.value_type(*r)).collect());
-        let site = self.iconst_u64(site as u64);
-        let (context, frame) = (self.context, self.frame);
-        self.call_helper(self.c.helpers.call, &[context, frame, site, hit], false);
+            None => self.iconst_u64(0),
+        }
+    }
+
+    /// Sets the results of a call from the call area, from this word on.
+    fn load_call_results(&mut self, results: &[Value], mut word: usize) {
         for result in results {
             let ty = self.value_type(*result);
             let count = entries::words_for(ty.width());

@@ -37,6 +37,10 @@ pub struct CodegenContext<'a> {
     pub reports_hits: Vec<bool>,
     /// For each table, whether the program or host needs the entry that was hit.
     pub needs_hit_entries: Vec<bool>,
+    /// For each table, whether packets add entries to it.
+    pub packet_written: &'a [bool],
+    /// Whether `add_entry` is called in another stage than the one behind its table.
+    pub has_misplaced_addition: Cell<bool>,
     /// Layout of packet records, if the code records.
     pub recording: Option<RecordingState>,
     /// Maximum number of entered parser states, if the parser can loop.

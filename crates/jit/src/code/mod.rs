@@ -1,6 +1,7 @@
 //! Code generation: from a plan to native code.
 #![allow(unsafe_code)]
 
+mod add_entry;
 pub mod annotations;
 mod apply;
 mod arch_steps;

@@ -35,7 +35,7 @@ pub struct StageBuilder<'a, 'b> {
     pub frame: cl::Value,
     result: cl::Value,
     /// Address of the frame's address in the queue.
-    queue_entry: cl::Value,
+    pub(super) queue_entry: cl::Value,
     /// Registers of the frame slots.
     pub(super) slot_vars: Vec<Vec<Variable>>,
     values: HashMap<(usize, Value), Vec<Variable>>,
@@ -334,6 +334,13 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
         let beside = self.c.memory.paired_results - self.c.memory.queues[self.c.stage.get()].frames;
         let found = self.b.ins().load(I64, trusted_flags(), self.queue_entry, beside);
         self.continue_with_result(node, table, found);
+    }
+
+    /// Returns the record that the lookup found in a table that packets write. It lies in the list
+    /// of the paired lookup, which such a stage does not have.
+    pub fn found_record(&mut self) -> cl::Value {
+        let distance = self.c.memory.paired_results - self.c.memory.queues[self.c.stage.get()].frames;
+        self.b.ins().load(I64, trusted_flags(), self.queue_entry, distance)
     }
 
     /// Returns the body of a control.

@@ -1,8 +1,9 @@
 //! Writes to the tables and objects that the workers of an engine share.
 
 use super::EngineShared;
-use entries::{Counter, StateChange, WriteBatch, WriteError};
-use ir::TableId;
+use entries::{Counter, StateChange, StoredEntry, WriteBatch, WriteError};
+use interp::host::ExternHost;
+use ir::{Entity, TableId};
 use lookup::{AppliedWrite, LiveTables};
 use std::collections::HashMap;
 
@@ -12,17 +13,18 @@ impl EngineShared {
         batch: &WriteBatch,
         mut note: impl FnMut(&StateChange, Option<u32>),
     ) -> Result<(), WriteError> {
-        let mut live = self.live.lock();
+        let mut live = self.live_with_added_entries();
         let written = live.write(batch)?;
         written.changes_with_ids().for_each(|(change, number)| note(change, number));
-        self.carry_out(&live, &written);
+        self.carry_out(&mut live, &written);
         Ok(())
     }
 
     pub(super) fn write_many(&self, batches: &[WriteBatch]) -> Vec<Result<(), WriteError>> {
-        let mut live = self.live.lock();
+        let mut live = self.live_with_added_entries();
         let outcomes = live.write_batches(batches);
-        let done = |outcome: Result<AppliedWrite, WriteError>| outcome.map(|written| self.carry_out(&live, &written));
+        let done =
+            |outcome: Result<AppliedWrite, WriteError>| outcome.map(|written| self.carry_out(&mut live, &written));
         outcomes.into_iter().map(done).collect()
     }
 
@@ -31,8 +33,8 @@ impl EngineShared {
     /// sequence number of their entry, because ids exist only then. Returns the first error;
     /// batches before it are applied.
     pub(super) fn load<E>(&self, mut batches: &mut dyn Iterator<Item = Result<WriteBatch, E>>) -> Result<(), E> {
-        let mut live = self.live.lock();
-        let mut host = self.program.runtime.host.lock();
+        let mut live = self.live_with_added_entries();
+        let mut host = self.host_at_latest_time();
         let mut state = live.state().clone();
         let mut counter_values: HashMap<(TableId, u64), Counter> = HashMap::new();
         let outcome = Iterator::try_for_each(&mut batches, |batch| {
@@ -58,13 +60,21 @@ impl EngineShared {
         });
         // `LiveTables` refuses a pipeline when the engine is made, so a state of it fits here.
         let records = self.entries.is_some();
-        let Ok(loaded) = LiveTables::with_state(state, |t| records || host.tracks_entries(t)) else { return outcome };
+        let tables = &self.program.runtime.written;
+        let is_written: Vec<bool> = self.pipeline.tables.keys().map(|table| tables.get(table).is_some()).collect();
+        let entry_ids = |t: TableId| !is_written[t.index()] && (records || host.tracks_entries(t));
+        let Ok(loaded) = LiveTables::with_tables_elsewhere(state, entry_ids, &is_written) else { return outcome };
+        self.pipeline.tables.keys().for_each(|table| tables.clear(table));
         *live = loaded;
         if let Some(entries) = &self.entries {
             entries.lock().rebuild(&self.pipeline, &live);
         }
         for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
-            if let Some(entry_id) = live.entry_id(table, entry).filter(|_| host.tracks_entries(table)) {
+            let number = match tables.get(table) {
+                Some(_) => tables.insert(table, entry).ok(),
+                None => live.entry_id(table, entry).filter(|_| host.tracks_entries(table)),
+            };
+            if let Some(entry_id) = number {
                 let counter_value = counter_values.get(&(table, entry.sequence())).copied().unwrap_or_default();
                 host.entry_inserted(table, entry_id, entry, counter_value);
             }
@@ -74,14 +84,18 @@ impl EngineShared {
 
     /// Applies written changes to counters, meters and other externs. A change has an entry id only
     /// if the engine needs it for the entry's table.
-    fn carry_out(&self, live: &LiveTables, written: &AppliedWrite) {
+    fn carry_out(&self, live: &mut LiveTables, written: &AppliedWrite) {
         if let Some(entries) = &self.entries {
             let mut entries = entries.lock();
             written.changes_with_ids().for_each(|(change, entry_id)| entries.apply_change(change, entry_id));
         }
-        let mut host = self.program.runtime.host.lock();
+        let mut host = self.host_at_latest_time();
         host.apply_changes(written.changes(), live.state());
+        let mut displaced = Vec::new();
         for (change, entry_id) in written.changes_with_ids() {
+            if self.carry_out_in_written_table(&mut host, change, &mut displaced) {
+                continue;
+            }
             match (change, entry_id) {
                 // An engine that records has entry ids for other tables too.
                 (StateChange::Inserted(table, entry, counter), Some(entry_id)) if host.tracks_entries(*table) => {
@@ -92,7 +106,7 @@ impl EngineShared {
                 }
                 (StateChange::Deleted(table, _), Some(entry_id)) => host.entry_removed(*table, entry_id),
                 (StateChange::DirectCounter(table, entry, data), entry_id) => {
-                    if let Some(entry_id) = entry_id.or_else(|| live.entry_id(*table, entry)) {
+                    if let Some(entry_id) = entry_id.or_else(|| self.number_in(live, *table, entry)) {
                         host.set_direct_counter(*table, entry_id, *data);
                     }
                 }
@@ -100,5 +114,51 @@ impl EngineShared {
                 _ => {}
             }
         }
+        drop(host);
+        for (table, entry) in displaced {
+            live.record_removed_entry(table, &entry);
+        }
+    }
+
+    /// Applies a change of an entry to a table that packets write. Returns false for another
+    /// change. `displaced` collects entries that have no room because packets have filled the table
+    /// since the control state accepted the change; the table counts the refusal, and the state
+    /// gives them up.
+    fn carry_out_in_written_table(
+        &self,
+        host: &mut ExternHost,
+        change: &StateChange,
+        displaced: &mut Vec<(TableId, StoredEntry)>,
+    ) -> bool {
+        let tables = &self.program.runtime.written;
+        let Some((table, entry)) = change.entry().filter(|(table, _)| tables.get(*table).is_some()) else {
+            return false;
+        };
+        let mut displace = || displaced.push((table, entry.clone()));
+        match change {
+            StateChange::Inserted(_, _, counter) => match tables.insert(table, entry) {
+                Ok(number) => host.entry_inserted(table, number, entry, *counter),
+                Err(_) => displace(),
+            },
+            StateChange::Modified(_, old, new, counter) => match tables.modify(table, new) {
+                Ok([before, after]) => {
+                    host.entry_renumbered(table, before, after);
+                    host.entry_modified(table, after, old, new, *counter);
+                }
+                Err(_) => {
+                    if let Some(number) = tables.remove(table, old) {
+                        host.entry_removed(table, number);
+                    }
+                    displace();
+                }
+            },
+            StateChange::Deleted(..) => {
+                if let Some(number) = tables.remove(table, entry) {
+                    host.entry_removed(table, number);
+                }
+            }
+            _ => {}
+        }
+        true
     }
 }

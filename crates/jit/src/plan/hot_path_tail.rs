@@ -15,6 +15,7 @@ use crate::analysis::flow::{FlowGraph, lookup_at_end};
 use crate::analysis::headers::HeaderLayout;
 use crate::analysis::node::{FlowNodeId, NodeKind};
 use crate::analysis::order::touches_ordered_state;
+use crate::analysis::packet_written::packet_written_tables;
 use crate::analysis::path_clones::HotPathTail;
 use crate::analysis::validity::{KnownValidity, exit_validity};
 use crate::plan::paired_lookups::likely_nodes;
@@ -39,6 +40,7 @@ impl HotPathTail {
         known: &[Option<KnownValidity>],
     ) -> HotPathTail {
         let first_clone = flow.nodes.len();
+        let written = packet_written_tables(pipeline);
         let max_lookups = MAX_STAGES.saturating_sub(stage_entries(pipeline, flow).len());
         let mut tail = HotPathTail::default();
         // For each node, its clones with the validity known before them.
@@ -55,7 +57,10 @@ impl HotPathTail {
             let node =
                 copy.checked_sub(first_clone).map_or_else(|| flow.original_of(copy), |number| tail.nodes[number]);
             if let Some(table) = lookup_at_end(pipeline, flow, node) {
-                if tail.lookups.len() == max_lookups || has_ordered_state(pipeline, flow, node, table) {
+                if tail.lookups.len() == max_lookups
+                    || written[table.index()]
+                    || has_ordered_state(pipeline, flow, node, table)
+                {
                     continue;
                 }
                 tail.lookups.push(copy);

@@ -195,8 +195,9 @@ fn recirculates_last(body: &ir::Body) -> bool {
     })
 }
 
-/// Checks for features that native code does not support.
-pub fn check_supported(pipeline: &Pipeline) -> Result<(), FallbackReason> {
+/// Checks for features that native code does not support. `records`: whether the code records
+/// packets, for a cache that does not know idle times.
+pub fn check_supported(pipeline: &Pipeline, records: bool) -> Result<(), FallbackReason> {
     use ir::ExternFn::*;
     let multicast = pipeline.intrinsics.get("standard_metadata.mcast_grp");
     for control in pipeline.controls.values() {
@@ -208,8 +209,8 @@ pub fn check_supported(pipeline: &Pipeline) -> Result<(), FallbackReason> {
                     Recirculate => return Err(FallbackReason::Recirculate),
                     PnaRecirculate if !recirculates_last(&control.body) => return Err(FallbackReason::Recirculate),
                     MirrorPacket => return Err(FallbackReason::Mirror),
-                    AddEntry => return Err(FallbackReason::AddOnMiss),
-                    SetEntryExpireTime | RestartExpireTimer => return Err(FallbackReason::IdleTimeout),
+                    AddEntry if records => return Err(FallbackReason::AddOnMiss),
+                    SetEntryExpireTime | RestartExpireTimer if records => return Err(FallbackReason::IdleTimeout),
                     _ => {}
                 },
                 Inst::CopyHeader { dst, .. } if has_varbit(pipeline, *dst) => return Err(FallbackReason::VarbitCopy),
@@ -230,13 +231,14 @@ pub fn check_supported(pipeline: &Pipeline) -> Result<(), FallbackReason> {
         if words * 8 > crate::abi::SELECTOR_KEY_BYTES || table.keys.iter().any(|key| key.ty.width() > MAX_VALUE_BITS) {
             return Err(FallbackReason::TooLarge);
         }
-        if table.idle_timeout {
+        if table.idle_timeout && records {
             return Err(FallbackReason::IdleTimeout);
         }
-        if table.add_on_miss {
+        if table.add_on_miss && records {
             return Err(FallbackReason::AddOnMiss);
         }
-        let entry_state = table.direct_counter.is_some() || table.direct_meter.is_some();
+        let entry_state =
+            table.direct_counter.is_some() || table.direct_meter.is_some() || table.idle_timeout || table.add_on_miss;
         if table.implementation.is_some() && entry_state {
             return Err(FallbackReason::ProfileWithEntryState);
         }

@@ -12,10 +12,11 @@
 use crate::analysis::flow::{FlowGraph, lookup_at_end};
 use crate::analysis::frame_slots::{FrameSlot, FrameSlots};
 use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::analysis::packet_written::packet_written_tables;
 use crate::analysis::path_clones::PairedLookup;
 use crate::plan::stages::{StageEntry, entry_nodes, stage_nodes, successors_in_stage};
 use fixedbitset::FixedBitSet;
-use ir::{BinaryOp, Inst, InstData, Pipeline, Terminator, Value, VarId, VarKind};
+use ir::{BinaryOp, Entity, Inst, InstData, Pipeline, Terminator, Value, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of instructions that compute the key of a paired lookup.
@@ -25,13 +26,16 @@ const MAX_KEY_INSTS: usize = 64;
 /// of the original pipeline.
 pub fn choose_paired_lookups(pipeline: &Pipeline, flow: &mut FlowGraph, cells: &FrameSlots) {
     let alone = |flow: &FlowGraph, node: FlowNodeId| flow.starts_lookup_stage(node) && !flow.looks_up_in_place(node);
+    let written = packet_written_tables(pipeline);
     let copies = flow.original_nodes().end..flow.nodes.len();
     for node in copies.filter(|node| alone(flow, *node)).collect::<Vec<_>>() {
         let Some(table) = lookup_at_end(pipeline, flow, node) else { continue };
         let start = StageEntry::Table(node, table);
         let nodes = stage_nodes(pipeline, flow, start);
         let likely = likely_stage_nodes(pipeline, flow, start, &nodes);
-        let found = nodes.iter().filter(|there| likely.contains(there) && alone(flow, **there));
+        // Entries that packets add would show too late or too early in a lookup made ahead.
+        let is_written = |node: FlowNodeId| lookup_at_end(pipeline, flow, node).is_some_and(|t| written[t.index()]);
+        let found = nodes.iter().filter(|there| likely.contains(there) && alone(flow, **there) && !is_written(**there));
         let found = found.filter_map(|there| find_paired_lookup(pipeline, flow, cells, (start, &nodes), *there));
         // Among several candidates, the table declared for the most entries.
         let size = |it: &PairedLookup| pipeline.tables[it.table].size.unwrap_or(0);

@@ -30,7 +30,8 @@ impl LookupSet {
     /// Objects that a change only names by id are read from that state. The copy is consistent once
     /// all changes up to the state's version have been applied in order.
     pub(crate) fn apply_changes(&mut self, state: &ControlState, batch: &ChangesWithIds) {
-        self.apply_except(state, batch, &[]);
+        let held_elsewhere = self.held_elsewhere.clone();
+        self.apply_except(state, batch, &held_elsewhere);
     }
 
     /// Starts tracking changes to tables, so that the other copy can [catch
@@ -60,14 +61,15 @@ impl LookupSet {
         state: &ControlState,
         standby_backlog: &[Arc<ChangesWithIds>],
     ) {
-        let done: SmallVec<[bool; 64]> =
+        let mut done: SmallVec<[bool; 64]> =
             self.tables.iter_mut().zip(&other.tables).map(|(own, other)| own.catch_up_from(other)).collect();
+        done.iter_mut().zip(&*self.held_elsewhere).for_each(|(done, elsewhere)| *done |= elsewhere);
         standby_backlog.iter().for_each(|batch| self.apply_except(state, batch, &done));
     }
 
     /// Applies all changes except changes of entries in tables marked in `done`, which the caller
-    /// has copied. `done` is indexed by table. Large batches reserve memory first and maintain at
-    /// the end.
+    /// has copied or the engine holds. `done` is indexed by table. Large batches reserve memory
+    /// first and maintain at the end.
     fn apply_except(&mut self, state: &ControlState, batch: &ChangesWithIds, done: &[bool]) {
         let mut groups = Vec::new();
         let mut scratch = EncodeScratch::default();
@@ -166,7 +168,9 @@ impl LookupSet {
     /// Reserves space for all entries of a state.
     pub(crate) fn reserve_for_state(&mut self, state: &ControlState) {
         for (table, id) in self.tables.iter_mut().zip(state.pipeline().tables.keys()) {
-            if let LookupStructure::Exact(exact) = &mut table.structure {
+            if let LookupStructure::Exact(exact) = &mut table.structure
+                && self.held_elsewhere.get(id.index()) != Some(&true)
+            {
                 exact.reserve(state.entry_count(id));
             }
         }

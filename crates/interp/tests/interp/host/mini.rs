@@ -118,14 +118,20 @@ impl Mini {
     }
 
     fn insert(&mut self, table: TableId, entry: &StoredEntry, counter: Counter) {
+        let number = self.assign_number(table, entry);
+        if self.host.tracks_entries(table) {
+            self.host.entry_inserted(table, number, entry, counter);
+        }
+    }
+
+    /// Gives a new entry a number.
+    fn assign_number(&mut self, table: TableId, entry: &StoredEntry) -> u32 {
         let number = self.free.pop_front().unwrap_or_else(|| {
             self.next_number += 1;
             self.next_number
         });
         self.numbers.insert(identity(table, entry), number);
-        if self.host.tracks_entries(table) {
-            self.host.entry_inserted(table, number, entry, counter);
-        }
+        number
     }
 
     fn remove(&mut self, table: TableId, entry: &StoredEntry) {
@@ -360,8 +366,10 @@ impl Mini {
                 let table = site.table.expect("add_entry names its table");
                 // The tables of these pipelines are applied to the header's first field.
                 let key = flight.vars[self.pipeline.headers[HeaderId(0)].fields[0].index()].clone();
-                if let Some(entry) = self.host.add_entry(site.id, &packet, &area, &key, &mut self.state) {
-                    self.insert(table, &entry, Counter::default());
+                let added = self.host.add_entry(site.id, &packet, &area, &key, &mut self.state);
+                if let Some((entry, profile)) = added {
+                    let number = self.assign_number(table, &entry);
+                    self.host.entry_added((table, number), &entry, (flight.now, profile), false);
                     results[0] = 1;
                 }
             }

@@ -1,0 +1,180 @@
+//! Tables to which packets add entries, in native code: random programs with such tables, timers
+//! and idle times agree with the interpreter.
+
+use jit::Jit;
+use packet::{Batch, BatchOutput, Engine, PortId};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::differ::case::{PacketIn, TestCase, TestEvent};
+use testkit::differ::config::Config;
+use testkit::differ::coverage::TestCoverage;
+use testkit::differ::subject::{EngineInputs, Oracle};
+use testkit::differ::{compile, plan, report, run, shrink, subjects};
+
+/// Number of random programs.
+const CASES: u64 = 120;
+
+/// Returns a configuration in which most tables are written by packets, and little else keeps a
+/// program from native code.
+fn config() -> Config {
+    Config {
+        pna: 100,
+        add_on_miss: 75,
+        idle: 60,
+        loops: 0,
+        passes: 0,
+        ragged: 0,
+        varbits: 0,
+        multicast: 0,
+        random: 2,
+        packets: 400,
+        ..Config::small()
+    }
+}
+
+/// Events of tables that packets write, in the interpreter's run of a case.
+#[derive(Default, Debug)]
+struct FlowEvents {
+    misses: u64,
+    added: u64,
+    /// Packets that hit an entry that an earlier packet of the same batch has added.
+    hit_in_batch: u64,
+    expired: u64,
+}
+
+impl FlowEvents {
+    /// Counts the events of a case.
+    fn count(&mut self, case: &TestCase) {
+        let inputs = EngineInputs { text: None, pipeline: &case.pipeline, setup: &case.setup };
+        let mut oracle = Oracle::new(&inputs).expect("the interpreter takes the program");
+        for step in &case.steps {
+            match step {
+                TestEvent::Packets(packets) => self.count_batch(&mut oracle, packets),
+                TestEvent::Write(batch) => drop(oracle.interp.write(batch)),
+                TestEvent::Tick(now) => self.expired += oracle.interp.advance_time(*now).len() as u64,
+            }
+        }
+    }
+
+    fn count_batch(&mut self, oracle: &mut Oracle, packets: &[PacketIn]) {
+        let mut added_keys = HashSet::new();
+        for (number, packet) in packets.iter().enumerate() {
+            let trace = oracle.process_traced(number, packet, &mut Vec::new());
+            let mut looked_up = String::new();
+            for step in trace.steps {
+                match step.event {
+                    interp::TraceEvent::Table { table, keys, hit, .. } => {
+                        looked_up = format!("{table} {keys:?}");
+                        self.misses += u64::from(hit.is_none());
+                        self.hit_in_batch += u64::from(hit.is_some() && added_keys.contains(&looked_up));
+                    }
+                    interp::TraceEvent::Extern { call, results, .. }
+                        if call.contains("add_entry") && results.iter().any(|result| result == "1") =>
+                    {
+                        self.added += 1;
+                        added_keys.insert(looked_up.clone());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn random_programs_that_add_entries_agree_with_the_interpreter() {
+    let factory = subjects::factory("jit").expect("an engine of that name");
+    let (mut tally, mut events) = (TestCoverage::default(), FlowEvents::default());
+    let first = std::env::var("DIFFER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(30_000);
+    // The generator leaves these features out of all programs but each third.
+    for seed in (first..first + 3 * CASES).filter(|seed: &u64| seed.is_multiple_of(3)) {
+        let case = plan::generate_case(seed, &config()).unwrap_or_else(|refused| panic!("{}", refused.diagnostics));
+        if let Err(difference) = run::run_case(&case, &*factory, &mut tally) {
+            let (case, difference) = shrink::shrink_case(case, difference, &*factory, Duration::from_secs(60));
+            panic!("{}", report::render_report(&case, &difference, "jit", &format!("DIFFER_SEED={seed}")));
+        }
+        events.count(&case);
+    }
+    println!("{tally}\n{events:?}");
+    let handed = |reason: &str| tally.handed.get(reason).copied().unwrap_or(0);
+    assert_eq!([handed("add_on_miss"), handed("idle_timeout")], [0, 0], "{tally}");
+    assert!(tally.native() >= tally.packets * 3 / 4, "few packets ran on native code: {tally}");
+    let FlowEvents { misses, added, hit_in_batch, expired } = events;
+    assert!(misses >= 10_000 && added >= 1_000 && hit_in_batch >= 1_000 && expired >= 300, "{events:?}");
+    let uses = |feature: &str| tally.features.get(feature).copied().unwrap_or(0);
+    for feature in ["add_entry", "allocate_flow_id", "restart_expire_timer", "set_entry_expire_time"] {
+        assert!(uses(feature) >= CASES / 20, "{feature}: {}\n{:?}", uses(feature), tally.features);
+    }
+}
+
+/// Adds an entry for each new value of the first two bytes; the third byte becomes 1 if the packet
+/// added the entry, and 2 if it hit one.
+const ADDS_ENTRIES: &str = r#"
+#include <core.p4>
+#include <pna.p4>
+header data_h { bit<16> key; bit<8> result; bit<8> pad; }
+struct headers_t { data_h data; }
+struct metadata_t { }
+parser parse(packet_in packet, out headers_t hdr, inout metadata_t meta, in pna_main_parser_input_metadata_t istd) {
+    state start { packet.extract(hdr.data); transition accept; }
+}
+control pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t istd,
+            inout pna_pre_output_metadata_t ostd) { apply { } }
+control main_control(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
+                     inout pna_main_output_metadata_t ostd) {
+    action known() { hdr.data.result = 2; }
+    action learn() {
+        bool added = add_entry(action_name = "known", action_params = {},
+                               expire_time_profile_id = (ExpireTimeProfileId_t) 0);
+        if (added) { hdr.data.result = 1; }
+    }
+    table flows {
+        key = { hdr.data.key: exact; }
+        actions = { @tableonly known; @defaultonly learn; }
+        const default_action = learn();
+        add_on_miss = true;
+        size = 65536;
+    }
+    apply { flows.apply(); send_to_port((PortId_t) 2); }
+}
+control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_main_output_metadata_t ostd) {
+    apply { packet.emit(hdr.data); }
+}
+PNA_NIC(parse(), pre(), main_control(), deparse()) main;
+"#;
+
+/// Sends packets of these keys and counts by key the packets that have added an entry.
+fn count_additions(engine: &mut dyn Engine, keys: &[u16]) -> Vec<u16> {
+    let mut added = Vec::new();
+    for keys in keys.chunks(64) {
+        let (mut batch, mut out) = (Batch::new(), BatchOutput::new());
+        for key in keys {
+            let [high, low] = key.to_be_bytes();
+            batch.push_bytes(&[high, low, 0, 0], PortId(1), 1).expect("a batch has room");
+        }
+        engine.process(&mut batch, &mut out);
+        let sent = out.iter(&batch).map(|(_, packet)| packet.bytes().to_vec());
+        added.extend(sent.filter(|bytes| bytes[2] == 1).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]])));
+    }
+    added
+}
+
+/// Several workers add the same keys at the same time: each key has one entry, and one packet is
+/// told that it has added it.
+#[test]
+fn workers_that_add_the_same_keys_share_one_entry() {
+    const KEYS: u16 = 20_000;
+    let pipeline = Arc::new(compile::compile(ADDS_ENTRIES, true).unwrap_or_else(|errors| panic!("{errors}")));
+    let control = Jit::new(pipeline, interp::Config::default()).expect("it loads");
+    assert_eq!(control.fallback_reason(), None);
+    let mut workers: Vec<Jit> = (0..3).map(|_| control.new_worker()).collect();
+    let keys: Vec<u16> = (0..KEYS).flat_map(|key| [key, key]).collect();
+    let mut added: Vec<u16> = std::thread::scope(|scope| {
+        let threads: Vec<_> = workers.iter_mut().map(|worker| scope.spawn(|| count_additions(worker, &keys))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("the worker ends")).collect()
+    });
+    added.sort_unstable();
+    assert_eq!(added, (0..KEYS).collect::<Vec<_>>());
+    assert_eq!(control.with_state(|state| state.entry_count(ir::TableId(0))), usize::from(KEYS));
+}
