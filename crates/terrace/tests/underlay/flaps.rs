@@ -1,8 +1,9 @@
 //! Neighbours that flap under load: each lost packet is counted, by its reason.
 
-use crate::bench::{Bench, datagram, received_flows, sh};
+use crate::bench::{Bench, datagram, received_flows, sh, until};
 use crate::kernel::{BOTH_PATHS, REGION, routed};
 use io::{Port, RawPort};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -14,22 +15,38 @@ fn own_losses(ports: &mut [&mut RawPort]) -> u64 {
     ports.iter_mut().map(|port| port.counters().drops.iter().map(|(_, lost)| lost.packets).sum::<u64>()).sum()
 }
 
-/// Removes the neighbours behind the ports 2 and 3 again and again; the kernel finds them anew.
+/// Removes the neighbours behind the ports 2 and 3 again and again; the kernel finds them anew. Each
+/// fiftieth time both are away for a moment, so that no path is left.
 fn flap_neighbours(bench: &Bench, flaps: u32) {
+    let neighbours = [("10.2.0.2", "port2"), ("10.3.0.2", "port3")];
     let namespace = bench.namespace(0);
-    for flap in 0..flaps {
-        // Each neighbour alone, then both, so that no path is left.
-        let both = ["neigh del 10.2.0.2 dev port2", "neigh del 10.3.0.2 dev port3"];
-        let removed = match flap % 3 {
-            0 => &both[..1],
-            1 => &both[1..],
-            _ => &both[..],
-        };
-        for command in removed {
-            // The neighbour is not there if it has not been found again.
-            sh(&format!("ip -n {namespace} {command} 2>/dev/null || true"));
+    // A neighbour is not there if it has not been found again.
+    let remove = |index: usize| {
+        let (address, port) = neighbours[index];
+        sh(&format!("ip -n {namespace} neigh del {address} dev {port} 2>/dev/null || true"));
+    };
+    let set_arp = |switch: &str| {
+        for interface in ["u", "w"] {
+            bench.ip(2, &format!("link set {interface} arp {switch}"));
         }
-        std::thread::sleep(Duration::from_millis(10));
+    };
+    for flap in 1..=flaps {
+        if flap % 50 != 0 {
+            remove(flap as usize % 2);
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        }
+        set_arp("off");
+        remove(0);
+        remove(1);
+        std::thread::sleep(Duration::from_millis(100));
+        set_arp("on");
+        for (address, port) in neighbours {
+            let found = format!("ip -n {namespace} neigh show {address} dev {port} | grep -q lladdr");
+            until("the kernel finds the neighbour again", || {
+                Command::new("sh").args(["-c", &found]).status().unwrap().success()
+            });
+        }
     }
 }
 
@@ -79,7 +96,7 @@ fn packets_lost_while_neighbours_flap_are_counted_to_the_packet() {
     let (arrived, dropped) = (arrived.load(Ordering::Relaxed), dropped() - before.0);
     let own = own_losses(&mut [&mut u, &mut w]) - before.1;
     println!("{flaps} flaps: {sent} packets sent, {arrived} arrived, {dropped} dropped while no path was there");
-    assert!(dropped > 0, "no flap took both paths away");
-    assert!(arrived > sent / 2, "{arrived} of {sent} arrived\n{}", bench.log());
+    assert!(dropped > 0, "no packet met a time without a path");
+    assert!(arrived > sent / 4, "{arrived} of {sent} arrived\n{}", bench.log());
     assert_eq!(sent, arrived + dropped + own, "own losses: {own}\n{}", bench.log());
 }

@@ -1,4 +1,4 @@
-//! Measures the table: `cargo run --release -p flowtable --example rates -- [ENTRIES ...]`, without
+//! Measures the table: `cargo run --release -p flowtable --example flow_table_rates -- [ENTRIES ...]`, without
 //! arguments 1,000,000 and 10,000,000.
 //!
 //! Times are of the thread's own processor time, medians of 7 windows of 0.12 s. "Limit" is what
