@@ -6,7 +6,6 @@ use crate::engine::EngineControl;
 use crate::explain::{TappedEngine, TraceSessions};
 use crate::host::HostPorts;
 use crate::link_watch::LinkWatch;
-use crate::path_mtu::ReportInbox;
 use crate::region::{OpenPort, OpenPorts};
 use crate::worker_engine::WorkerEngine;
 use bytes::Bytes;
@@ -152,7 +151,6 @@ pub struct DataPlane {
     taps: Arc<TraceSessions>,
     news: Arc<LinkWatch>,
     host: Arc<HostPorts>,
-    path_reports: Arc<ReportInbox>,
 }
 
 impl DataPlane {
@@ -197,12 +195,11 @@ impl DataPlane {
             let engine = TappedEngine::new(WorkerEngine::default(), number, taps.clone());
             workers.push(Worker { core: seat.core, runner, engine });
         }
-        let (news, path_reports): (Arc<LinkWatch>, Arc<ReportInbox>) = Default::default();
+        let news: Arc<LinkWatch> = Arc::default();
         let supervise = |number: usize| -> Box<dyn RunHooks<TappedEngine> + Send> {
             let mailbox = mailboxes[number].clone();
             let (punts, lost, news, host) = (punts.clone(), punts_lost.clone(), news.clone(), host.clone());
-            let (ledger, reasons, path_reports) =
-                (CounterTracker::default(), ReasonTable::default(), path_reports.clone());
+            let (ledger, reasons) = (CounterTracker::default(), ReasonTable::default());
             Box::new(WorkerHooks {
                 mailbox,
                 ledger,
@@ -212,7 +209,6 @@ impl DataPlane {
                 news,
                 link_changed: false,
                 host,
-                path_reports,
                 host_frames: Vec::new(),
             })
         };
@@ -229,7 +225,6 @@ impl DataPlane {
             taps,
             news,
             host,
-            path_reports,
         })
     }
 
@@ -445,11 +440,6 @@ impl DataPlane {
         self.news.clone()
     }
 
-    /// Returns the ICMP errors about paths that wait for a check.
-    pub(crate) fn path_reports(&self) -> &ReportInbox {
-        &self.path_reports
-    }
-
     /// Returns the host sides of the ports.
     pub(crate) fn host(&self) -> &HostPorts {
         &self.host
@@ -528,7 +518,6 @@ struct WorkerHooks {
     /// Whether a link has changed since the last tick.
     link_changed: bool,
     host: Arc<HostPorts>,
-    path_reports: Arc<ReportInbox>,
     /// Memory for frames of the host.
     host_frames: Vec<Packet>,
 }
@@ -589,7 +578,6 @@ impl RunHooks<TappedEngine> for WorkerHooks {
     }
 
     fn on_cpu(&mut self, packet: &Packet, reason: CpuReason) -> bool {
-        self.path_reports.offer(packet, reason, &self.reasons);
         if let Some(accepted) = self.host.punt(packet, reason, &self.reasons) {
             return accepted;
         }

@@ -21,21 +21,23 @@ mod counters;
 mod frame;
 mod kind;
 mod link;
+mod path_reports;
 mod rate_limit;
 mod rings;
 mod settings;
 mod thread;
 
 pub use counters::HostCounts;
-pub(crate) use kind::PuntKind;
 pub use settings::HostError;
 pub(crate) use settings::{HostSetting, WantedInterface};
 
 use io::tap::Tap;
 use io::{HiddenPackets, KernelFilter, KernelFilterError, KernelInterface, Runner, RunnerWaker};
+use kind::PuntKind;
 use link::{HostEnd, HostLink};
 use packet::{CpuReason, Packet, PortId, ReasonTable};
 use parking_lot::Mutex;
+use path_reports::PathReports;
 use rings::HostRings;
 use settings::hidden_packets;
 use std::collections::BTreeMap;
@@ -47,6 +49,7 @@ use std::thread::JoinHandle;
 /// The host sides of all uplinks. Without one, nothing runs and nothing is open.
 pub(crate) struct HostPorts {
     rings: OnceLock<Arc<HostRings>>,
+    path_reports: PathReports,
     has_links: AtomicBool,
     wakers: Vec<Arc<RunnerWaker>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -64,17 +67,33 @@ impl HostPorts {
     /// Creates the part for workers with these wakers.
     pub fn new(wakers: Vec<Arc<RunnerWaker>>) -> HostPorts {
         let (rings, has_links) = (OnceLock::new(), AtomicBool::new(false));
-        HostPorts { rings, has_links, wakers, thread: Mutex::default(), kernel_interfaces: Mutex::default() }
+        let path_reports = PathReports::default();
+        HostPorts {
+            rings,
+            path_reports,
+            has_links,
+            wakers,
+            thread: Mutex::default(),
+            kernel_interfaces: Mutex::default(),
+        }
     }
 
     /// Passes a packet that the program punted to the host side of its port. Returns whether it was
     /// accepted; `None` if it is not for the host.
     pub fn punt(&self, packet: &Packet, reason: CpuReason, reasons: &ReasonTable) -> Option<bool> {
+        let kind = PuntKind::from_reason(&reasons.cpu_name(reason))?;
+        if kind == PuntKind::IcmpError {
+            self.path_reports.offer(packet);
+        }
         if !self.has_links.load(Ordering::Relaxed) {
             return None;
         }
-        let kind = PuntKind::from_reason(&reasons.cpu_name(reason))?;
         self.rings.get()?.punt(packet, kind)
+    }
+
+    /// Returns the ICMP errors that wait for a check.
+    pub fn path_reports(&self) -> &PathReports {
+        &self.path_reports
     }
 
     /// Sends frames of the host on the ports of a worker. Returns whether more wait.

@@ -39,7 +39,7 @@ pub(super) fn path_mtus(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
 }
 
 pub(super) fn path_mtu_reports(seen: &ScrapeSnapshot<'_>) -> ValueSamples {
-    let lost = [("lost", seen.node.plane.path_reports().lost())].into_iter().filter(|(_, count)| *count > 0);
+    let lost = [("lost", seen.node.plane.host().path_reports().lost())].into_iter().filter(|(_, count)| *count > 0);
     let counts = seen.node.path_mtu_reports().into_iter().chain(lost);
     counts.map(|(result, count)| (vec![result.to_owned()], count as f64)).collect()
 }

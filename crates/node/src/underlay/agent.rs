@@ -81,7 +81,7 @@ impl ReadyAgent {
         };
         spawn("port-opener", Box::new(move || run_opener(&owner, &orders, &failures, &opener)))?;
         spawn("kernel-routes", Box::new(move || super::kernel_agent::run(&follower)))?;
-        if let Some(reports) = node.plane.path_reports().take_receiver() {
+        if let Some(reports) = node.plane.host().path_reports().take_receiver() {
             spawn("path-mtu", Box::new(move || crate::path_mtu::run(&learner, &reports)))?;
         }
         spawn("underlay", Box::new(move || agent.run(&watcher)))
