@@ -1,7 +1,6 @@
 //! [`RegionKeeper`]: the region in force.
 
 use super::RegionStatus;
-use super::path_mtus::PathMtuState;
 use crate::device::pack_batch;
 use crate::underlay::KernelPaths;
 use entries::{ControlState, StoredEntry};
@@ -9,9 +8,11 @@ use ir::TableId;
 use p4runtime::{Code, P4RuntimeError, PipelineConfig};
 use parking_lot::{Mutex, RwLock};
 use region::{
-    Changes, Document, Edit, EntryKey, GatewayApi, GatewayEntries, IdAssignments, KernelSources, PortStates, RegionPart,
+    Changes, Document, Edit, EntryKey, GatewayApi, GatewayEntries, IdAssignments, KernelSources, PathMtus, PortStates,
+    RegionPart,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use thiserror::Error;
@@ -91,6 +92,17 @@ impl InstalledRegion {
         self.numbers = IdAssignments { ports, path_mtus, ..numbers };
         self.known.get_mut().clear();
     }
+}
+
+/// Reported path MTUs, and how many reports were believed.
+#[derive(Default)]
+pub(super) struct PathMtuState {
+    /// MTUs in bytes, by destination.
+    pub mtus: Mutex<PathMtus>,
+    /// Addresses whose routes have to be written.
+    pub unwritten: Mutex<BTreeSet<IpAddr>>,
+    /// Numbers of reports, by result.
+    pub reports: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 /// Owner of the tables of a node that serves a region.

@@ -3,20 +3,9 @@
 use crate::Node;
 use entries::{UpdateKind, WriteBatch};
 use p4runtime::{Device, P4RuntimeError};
-use parking_lot::Mutex;
 use region::{PathMtus, RegionPart};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
-
-/// Reported path MTUs, and how many reports were believed.
-#[derive(Default)]
-pub(super) struct PathMtuState {
-    pub mtus: Mutex<PathMtus>,
-    /// Addresses whose routes have to be written.
-    unwritten: Mutex<BTreeSet<IpAddr>>,
-    /// Numbers of reports, by result.
-    reports: Mutex<BTreeMap<&'static str, u64>>,
-}
 
 /// Tunnels of a region, as reports about paths are checked with.
 pub(crate) struct RegionTunnels {
