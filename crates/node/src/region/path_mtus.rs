@@ -1,8 +1,7 @@
 //! Keeps the routes to servers and remotes in accordance with the MTUs of their paths.
 
 use crate::Node;
-use entries::{UpdateKind, WriteBatch};
-use p4runtime::{Device, P4RuntimeError};
+use p4runtime::P4RuntimeError;
 use region::{PathMtus, RegionPart};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -77,32 +76,10 @@ impl Node {
         let mut unwritten = state.unwritten.lock();
         let destinations: BTreeSet<IpAddr> = before.keys().chain(mtus.keys()).copied().collect();
         unwritten.extend(destinations.into_iter().filter(|address| before.get(address) != mtus.get(address)));
-        self.write_routes_to(unwritten.clone())?;
+        self.rewrite_entries(&RegionPart::RoutesTo(unwritten.clone()))?;
         unwritten.clear();
         drop(unwritten);
         self.refresh_kernel_paths();
         Ok(())
-    }
-
-    /// Writes those of the region's routes to these addresses that differ from the tables.
-    fn write_routes_to(&self, addresses: BTreeSet<IpAddr>) -> Result<usize, P4RuntimeError> {
-        let _serial = self.region.reconciling.lock();
-        // The tables are read before the region is locked, see `reconcile_next_hops`.
-        let Some(state) = self.state() else { return Ok(0) };
-        let mut batch = WriteBatch::default();
-        {
-            let mut installed = self.region.installed.write();
-            let Some(installed) = installed.as_mut() else { return Ok(0) };
-            installed.numbers.path_mtus = self.path_mtus();
-            let (region, api, numbers) = (&installed.document.region, &installed.api, &installed.numbers);
-            region::visit(region, api, numbers, &RegionPart::RoutesTo(addresses), &mut |entry, _| {
-                let Ok(wanted) = state.pack_entry(UpdateKind::Insert, &entry) else { return };
-                let present = state.get_entry(wanted.table, wanted.key(), wanted.priority);
-                if present.is_some_and(|present| present.action() != wanted.action()) {
-                    batch.updates.push(entries::StateUpdate::Packed(UpdateKind::Modify, wanted));
-                }
-            });
-        }
-        self.write_updates(batch)
     }
 }

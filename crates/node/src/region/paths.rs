@@ -28,6 +28,15 @@ impl Node {
     /// the ports. Runs after each change of a state and after each application of a region file,
     /// because both can happen at once: the last one to run sees the result of the other.
     pub(super) fn reconcile_next_hops(&self) -> Result<usize, P4RuntimeError> {
+        self.rewrite_entries(&RegionPart::NextHops)
+    }
+
+    /// Writes those entries of a part that differ from the tables, with the present states of ports
+    /// and paths. Adds and removes no entries. Returns the number of written ones.
+    ///
+    /// # Errors
+    /// The tables refuse writes.
+    pub(super) fn rewrite_entries(&self, part: &RegionPart) -> Result<usize, P4RuntimeError> {
         let _serial = self.region.reconciling.lock();
         // The tables are read before the region is locked, because a thread that has locked the
         // tables can look up a VPC's name.
@@ -37,8 +46,9 @@ impl Node {
             let mut installed = self.region.installed.write();
             let Some(installed) = installed.as_mut() else { return Ok(0) };
             installed.numbers.ports = self.region.ports.lock().clone();
+            installed.numbers.path_mtus = self.path_mtus();
             let (region, api, numbers) = (&installed.document.region, &installed.api, &installed.numbers);
-            region::visit(region, api, numbers, &RegionPart::NextHops, &mut |entry, _| {
+            region::visit(region, api, numbers, part, &mut |entry, _| {
                 let Ok(wanted) = state.pack_entry(UpdateKind::Insert, &entry) else { return };
                 let present = state.get_entry(wanted.table, wanted.key(), wanted.priority);
                 if present.is_some_and(|present| present.action() != wanted.action()) {
