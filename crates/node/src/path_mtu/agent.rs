@@ -20,7 +20,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 pub(crate) fn run(node: &Weak<Node>, reports: &Receiver<Vec<u8>>) {
     let mut agent = PathMtuAgent::default();
     let started = Instant::now();
-    let (mut window, mut checked) = (started, 0);
+    let (mut window, mut checked, mut aged) = (started, 0, started);
     loop {
         let report = reports.recv_timeout(AGING_INTERVAL);
         let Some(node) = node.upgrade() else { return };
@@ -29,7 +29,10 @@ pub(crate) fn run(node: &Weak<Node>, reports: &Receiver<Vec<u8>>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        agent.forget_old(started.elapsed());
+        if aged.elapsed() >= AGING_INTERVAL {
+            aged = Instant::now();
+            agent.forget_old(started.elapsed());
+        }
         agent.write(&node);
         drop(node);
         checked += 1;
