@@ -8,11 +8,14 @@ use crate::overseer::Overseer;
 use crate::persistent_state::{DigestMessage, ExternState, MAX_WAITING};
 use crate::program::{CallArg, DecodedCall, Reg};
 use crate::wide_int::{self, mask64, mask128};
-use entries::StoredAction;
+use entries::{PackedKey, PackedKeyField, StoredAction};
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, SourceLoc};
 
+/// Index of the twin's key among the arguments of `add_entry`.
+const TWIN_KEY: usize = 4;
+
 /// Returns a scalar argument, or 0. Values wider than 128 bits are truncated.
-fn scalar(frame: &Frame, call: &DecodedCall, index: usize) -> u128 {
+pub(crate) fn scalar(frame: &Frame, call: &DecodedCall, index: usize) -> u128 {
     match call.args.get(index) {
         Some(CallArg::Value(reg)) => wide_int::load128(frame.words(*reg)) & mask128(reg.width),
         _ => 0,
@@ -69,6 +72,7 @@ impl<O: Overseer> ExecContext<'_, O> {
             | InternetChecksumGetState
             | InternetChecksumSetState => self.call_internet_checksum(frame, call),
             AddEntry | AllocateFlowId | SetEntryExpireTime | RestartExpireTimer => self.call_flow(frame, call),
+            PortPoolTake => self.take_port(frame, call),
             RandomRead | Random => self.call_random(frame, call),
             DigestPack => self.digest(frame, call),
             Clone => {
@@ -309,28 +313,42 @@ impl<O: Overseer> ExecContext<'_, O> {
 
     fn add_entry(&mut self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<u32> {
         let (action, profile) = self.new_entry(frame, call, table)?;
-        let timeout = self.memory.expire_time(table, profile);
+        let twin = match call.args.len() > TWIN_KEY {
+            true => Some((self.twin_key(frame, call, table)?, self.new_action(frame, call, table, TWIN_KEY + 1)?)),
+            false => None,
+        };
         let key = self.memory.tables[table].missed_key();
-        let entry = self.memory.state.add_from_data_plane(ir::TableId(table as u32), key, action, timeout)?;
-        let now = self.memory.now;
-        let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
-        self.memory.tables[table].sort_changed_groups();
-        self.memory.set_expire_profile(table, slot, profile);
-        self.memory.schedule_expiry(table as u32, slot);
-        self.overseer.on_entry_added(table, &entry);
-        Some(slot)
+        self.add_entries(table, (key, action), twin, profile)
+    }
+
+    /// Returns the key of the twin that `add_entry` adds.
+    fn twin_key(&self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<PackedKey> {
+        let layout = self.memory.state.layout(ir::TableId(table as u32));
+        let values = data_operands(call, TWIN_KEY);
+        let fits = |(reg, field): (&Reg, &PackedKeyField)| field.words == reg.words as usize;
+        if layout.fields.len() != values.len() || !values.iter().zip(&layout.fields).all(fits) {
+            return None;
+        }
+        let words: Vec<u64> = values.iter().flat_map(|reg| frame.words(*reg)).copied().collect();
+        Some(PackedKey::from_slice(&words))
     }
 
     /// Returns action and expire time profile of the entry that `add_entry` adds; `None` if the
     /// table cannot hold it.
     pub(crate) fn new_entry(&self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<(StoredAction, u8)> {
-        let Some(CallArg::Action(action)) = call.args.get(1) else { return None };
         if !self.memory.tables[table].is_exact() {
             return None;
         }
+        Some((self.new_action(frame, call, table, 1)?, scalar(frame, call, 3) as u8))
+    }
+
+    /// Returns the action at an index of the call's arguments, with the parameters that follow it;
+    /// `None` if the table does not list it.
+    fn new_action(&self, frame: &Frame, call: &DecodedCall, table: usize, index: usize) -> Option<StoredAction> {
+        let Some(CallArg::Action(action)) = call.args.get(index) else { return None };
         self.memory.tables[table].position(*action)?;
         let layout = entries::action_layout(self.pipeline, *action);
-        let params = data_operands(call, 2);
+        let params = data_operands(call, index + 1);
         if layout.len() != params.len() {
             return None;
         }
@@ -340,7 +358,7 @@ impl<O: Overseer> ExecContext<'_, O> {
             value.resize(field.words, 0);
             args.extend(value);
         }
-        Some((StoredAction::Call(*action, args.into_boxed_slice()), scalar(frame, call, 3) as u8))
+        Some(StoredAction::Call(*action, args.into_boxed_slice()))
     }
 
     fn call_random(&mut self, frame: &mut Frame, call: &DecodedCall) {

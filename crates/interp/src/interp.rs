@@ -12,6 +12,7 @@ use crate::output::Outputs;
 use crate::overseer::Overseer;
 use crate::packet_run::{PacketRun, ResumePoint};
 use crate::persistent_state::{DigestMessage, IdleEntry, MAX_WAITING, PersistentState};
+use crate::port_pool::PortUsage;
 use crate::program::{CallArg, DecodedProgram};
 use crate::reasons;
 use crate::trace::PacketTrace;
@@ -254,6 +255,8 @@ impl Interp {
         if run.out.packets().is_empty() {
             run.drop_packet(packet::EngineReason::NoDestination.into(), packet::PacketOrigin::Received);
         }
+        let unused = std::mem::take(&mut self.memory.taken_ports);
+        self.memory.release_unused_ports(&unused);
     }
 
     /// Advances the time and returns the entries with an expired idle timeout. Tables with
@@ -324,6 +327,11 @@ impl Interp {
     /// Returns the number of elements of a counter, meter or register.
     pub fn array_len(&self, object: ExternId) -> Option<u64> {
         self.memory.array_len(object)
+    }
+
+    /// Returns how much of a pool of ports is in use; `None` for another object.
+    pub fn port_usage(&self, pool: ExternId) -> Option<PortUsage> {
+        self.memory.port_usage(pool)
     }
 
     /// Returns the leaves of a register's element.

@@ -3,6 +3,7 @@
 use crate::element_array::ElementArray;
 use crate::lookup::ReferenceTable;
 use crate::meter::{Meter, MeterColor};
+use crate::port_pool::{PortLease, PortPool};
 use crate::registers::Registers;
 use entries::{CloneSession, ControlState, Counter, MulticastGroup, StateChange, StoredAction, StoredEntry, words_for};
 use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
@@ -33,6 +34,8 @@ pub enum ExternState {
     Register(ElementArray, Vec<Type>),
     /// Action profile or selector.
     Members(ProfileState),
+    /// Ports of a pool.
+    Ports(PortPool),
     /// No state that outlives a packet.
     None,
 }
@@ -76,6 +79,8 @@ pub struct PersistentState {
     pub lost_messages: u64,
     /// Deadlines of entries: time in nanoseconds, table, slot, generation.
     pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
+    /// Ports that the packet has taken and that no entry holds yet.
+    pub taken_ports: Vec<PortLease>,
     /// State of the random numbers.
     pub random: u64,
     /// Last result of `allocate_flow_id`.
@@ -106,6 +111,7 @@ impl PersistentState {
             digests: VecDeque::new(),
             lost_messages: 0,
             deadlines: BinaryHeap::new(),
+            taken_ports: Vec::new(),
             random: seed,
             flow_id: 0,
             expire_times: state.expire_times().clone(),
@@ -154,7 +160,9 @@ impl PersistentState {
                     touched.push(table.index());
                 }
                 StateChange::Deleted(table, entry) => {
-                    self.tables[table.index()].remove(&entry);
+                    if let Some(twin) = self.remove_with_twin(table.index(), &entry) {
+                        self.state.remove_idle(table, &twin);
+                    }
                     touched.push(table.index());
                 }
                 StateChange::DefaultAction(table) => self.set_default(table),
@@ -262,8 +270,14 @@ impl PersistentState {
     /// Gives an entry an expire time profile. [`PersistentState::schedule_expiry`] follows.
     pub fn set_expire_profile(&mut self, table: usize, slot: u32, profile: u8) {
         let timeout_ns = self.expire_time(table, profile);
-        if let Some(entry) = self.tables[table].slots.get_mut(slot as usize) {
-            (entry.idle_timeout_ns, entry.expire_profile) = (timeout_ns, Some(profile));
+        let twin = self.twin_slot(table, slot);
+        for slot in [Some(slot), twin].into_iter().flatten() {
+            if let Some(entry) = self.tables[table].slots.get_mut(slot as usize) {
+                (entry.idle_timeout_ns, entry.expire_profile) = (timeout_ns, Some(profile));
+            }
+        }
+        if let Some(twin) = twin.filter(|twin| self.entry(table, *twin).is_some()) {
+            self.schedule_expiry(table as u32, twin);
         }
     }
 
@@ -298,21 +312,24 @@ impl PersistentState {
     /// deletion.
     pub fn expire_entries(&mut self, now: u64, mut note: impl FnMut(TableId, &StoredEntry)) -> Vec<IdleEntry> {
         let mut idle = Vec::new();
+        self.end_port_rests(now);
         while let Some((table, slot, kept)) = self.pop_idle_entry(now, |_, _| 0) {
             let deleted = self.tables[table as usize].auto_delete;
             if deleted {
-                self.tables[table as usize].remove(&kept);
+                let twin = self.remove_with_twin(table as usize, &kept);
                 self.tables[table as usize].sort_changed_groups();
-                self.state.remove_idle(TableId(table), &kept);
-                note(TableId(table), &kept);
+                for removed in [Some(&kept), twin.as_ref()].into_iter().flatten() {
+                    self.state.remove_idle(TableId(table), removed);
+                    note(TableId(table), removed);
+                }
+                if let Some(entry) = twin {
+                    self.push_idle(&mut idle, IdleEntry { table: TableId(table), entry, deleted });
+                }
             } else {
+                self.report_idle_twin(table, slot, now, &mut idle);
                 self.rearm_idle_timer(table, slot, now);
             }
-            if idle.len() < MAX_WAITING {
-                idle.push(IdleEntry { table: TableId(table), entry: kept, deleted });
-            } else {
-                self.lost_messages += 1;
-            }
+            self.push_idle(&mut idle, IdleEntry { table: TableId(table), entry: kept, deleted });
         }
         idle
     }
@@ -339,6 +356,13 @@ impl PersistentState {
                 continue;
             }
             entry.idle_since_ns = entry.idle_since_ns.max(last_hit_ns(table, slot));
+            let idle_since_ns = entry.idle_since_ns;
+            let twin = entry.session.as_ref().and_then(|session| session.twin);
+            let twin_since_ns = twin.map_or(0, |twin| {
+                self.tables[table as usize].slots[twin as usize].idle_since_ns.max(last_hit_ns(table, twin))
+            });
+            let entry = &mut self.tables[table as usize].slots[slot as usize];
+            entry.idle_since_ns = idle_since_ns.max(twin_since_ns);
             if entry.idle_since_ns.saturating_add(entry.idle_timeout_ns) > now {
                 self.schedule_expiry(table, slot);
                 continue;
@@ -494,6 +518,9 @@ pub(crate) fn new_object(kind: &ExternKind, array: fn(u64, Box<[u64]>) -> Elemen
                 entries::push_words(&value, words_for(ty.width()), &mut words);
             }
             ExternState::Register(array(*size, words.into()), elem.clone())
+        }
+        ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds } => {
+            ExternState::Ports(PortPool::new(*addresses, *subscribers, *spaces, *rest_seconds))
         }
         ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => {
             ExternState::Members(ProfileState::default())

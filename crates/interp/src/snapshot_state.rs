@@ -33,7 +33,7 @@ impl PersistentState {
             match object {
                 ExternState::Counter(array) | ExternState::Register(array, _) => array.reset(),
                 ExternState::Meter(_, meters) => meters.clear(),
-                ExternState::Members(_) | ExternState::None => {}
+                ExternState::Members(_) | ExternState::Ports(_) | ExternState::None => {}
             }
         }
         for index in 0..self.tables.len() {

@@ -131,6 +131,17 @@ pub enum ExternKind {
         /// Upper bound.
         max: Const,
     },
+    /// `PortPool`: outside ports for address translation, given out in blocks.
+    PortPool {
+        /// Number of outside addresses.
+        addresses: u32,
+        /// Number of subscribers.
+        subscribers: u32,
+        /// Number of port spaces of each address, such as one for each of TCP, UDP and ICMP.
+        spaces: u32,
+        /// Time in seconds that a released port rests before it is given out again.
+        rest_seconds: u32,
+    },
     /// A digest stream. v1model's `digest<T>()` calls share one object for each T.
     Digest {
         /// The message's type.
@@ -183,6 +194,7 @@ impl ExternFn {
                 | DigestPack
                 | AddEntry
                 | AllocateFlowId
+                | PortPoolTake
                 | SetEntryExpireTime
                 | RestartExpireTimer
         )
@@ -290,7 +302,12 @@ extern_fns! {
     MirrorPacket = "mirror_packet";
     /// PNA ()
     PnaRecirculate = "pna_recirculate";
-    /// PNA (table, action, vs parameters, v expire time profile) -> bool
+    /// (v first address, v number of addresses, v subscriber, v maximum number of blocks, v space,
+    /// v hash) -> bit<8> status, bit<32> address, bit<16> port
+    PortPoolTake = "port_pool.take";
+    /// PNA (table, action, vs parameters, v expire time profile[, vs twin's key, twin's action, vs
+    /// its parameters]) -> bool. With a twin, both entries are added or none, and they end
+    /// together.
     AddEntry = "add_entry";
     /// PNA () -> FlowId_t
     AllocateFlowId = "allocate_flow_id";

@@ -394,6 +394,14 @@ impl Jit {
         }
     }
 
+    /// Returns how much of a pool of ports is in use; `None` for another object.
+    pub fn port_usage(&self, pool: ExternId) -> Option<interp::PortUsage> {
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.program.runtime.host.lock().port_usage(pool),
+            Execution::Interpreted { interp, .. } => interp.lock().port_usage(pool),
+        }
+    }
+
     /// Returns the leaves of a register's element.
     pub fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
         match &self.execution {

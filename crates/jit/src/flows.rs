@@ -2,7 +2,9 @@
 
 use crate::packet_written::{AddedEntry, PacketWrittenTables};
 use flowtable::{Addition, Member, RecordId, Refusal};
+use interp::host::{ExternHost, PortLease};
 use ir::{Entity, TableId};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// One worker's access to the tables that packets write.
@@ -16,18 +18,41 @@ pub struct WorkerFlows {
     added_count: u64,
     /// Records found for a queue.
     records: Vec<RecordId>,
+    /// Ports that a packet has taken and that no entry holds yet.
+    held_ports: Vec<PortLease>,
+    /// Index of this packet in its chunk.
+    port_holder: usize,
 }
+
+/// No packet of a chunk.
+const NO_LANE: usize = usize::MAX;
 
 impl WorkerFlows {
     /// Makes the access of one more worker.
     pub fn new(shared: &Arc<PacketWrittenTables>) -> WorkerFlows {
-        let (members, added, records) = (shared.join(), Vec::new(), Vec::new());
-        WorkerFlows { shared: shared.clone(), members, added, added_count: 0, records }
+        WorkerFlows {
+            shared: shared.clone(),
+            members: shared.join(),
+            added: Vec::new(),
+            added_count: 0,
+            records: Vec::new(),
+            held_ports: Vec::new(),
+            port_holder: NO_LANE,
+        }
     }
 
     /// Begins a batch; records of the previous one are forgotten.
     pub fn begin_batch(&mut self) {
         self.members.iter_mut().flatten().for_each(|member| member.begin_batch(0));
+    }
+
+    /// Releases the ports that no entry got, at the end of a chunk of packets.
+    pub fn release_held_ports(&mut self, host: &Mutex<ExternHost>) {
+        if !self.held_ports.is_empty() {
+            host.lock().release_ports(&self.held_ports);
+            self.held_ports.clear();
+        }
+        self.port_holder = NO_LANE;
     }
 
     /// Ends a batch: shows added entries to the control plane.
@@ -58,6 +83,31 @@ impl WorkerFlows {
             // The table counts refusals by reason.
             Addition::Found(_) | Addition::Refused(_) => None,
         }
+    }
+
+    /// Removes an entry that the packet has just added, because its twin was refused.
+    pub fn remove_added(&mut self, table: TableId, record: RecordId) {
+        if let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) {
+            member.remove_record(record);
+        }
+    }
+
+    /// Lets the packet at index `lane` of the chunk take a port: `take` calls the host. First the
+    /// ports of a packet before it are released that no entry got.
+    pub fn take_port(&mut self, host: &mut ExternHost, lane: usize, take: impl FnOnce(&mut ExternHost)) {
+        if self.port_holder != lane {
+            host.release_ports(&self.held_ports);
+            self.held_ports.clear();
+            self.port_holder = lane;
+        }
+        take(host);
+        self.held_ports.extend(host.take_ports());
+    }
+
+    /// Returns the ports that the packet at index `lane` of the chunk has taken, for the entry that
+    /// it has added.
+    pub fn held_ports(&mut self, lane: usize) -> Vec<PortLease> {
+        if self.port_holder == lane { std::mem::take(&mut self.held_ports) } else { Vec::new() }
     }
 
     /// Lists an entry that this worker has added.

@@ -71,7 +71,7 @@ impl PacketWrittenTables {
             };
             let flows = FlowTable::new(shape, seed(id)).map_err(|_| FallbackReason::TooLarge)?;
             let has_host_state =
-                declared.direct_counter.is_some() || declared.direct_meter.is_some() || sets_expire_times(pipeline, id);
+                declared.direct_counter.is_some() || declared.direct_meter.is_some() || changes_sessions(pipeline, id);
             tables.push(Some(PacketWrittenTable { flows, codec: codec.clone(), has_host_state }));
         }
         let control = tables.iter().map(|table| table.as_ref().and_then(|table| table.flows.join().ok())).collect();
@@ -187,10 +187,16 @@ fn seed(table: TableId) -> u64 {
     RandomState::new().hash_one(table.0)
 }
 
-fn sets_expire_times(pipeline: &Pipeline, table: TableId) -> bool {
-    use ir::{ExternArg, ExternFn::SetEntryExpireTime, Inst};
+/// Returns whether packets set expire times of a table's entries, add them in pairs, or give them
+/// ports of a pool.
+fn changes_sessions(pipeline: &Pipeline, table: TableId) -> bool {
+    use ir::{ExternArg, ExternFn, Inst};
     pipeline.insts().any(|data| match &data.inst {
-        Inst::Extern { func: SetEntryExpireTime, args, .. } => args.contains(&ExternArg::Table(table)),
+        Inst::Extern { func: ExternFn::PortPoolTake, .. } => true,
+        Inst::Extern { func: ExternFn::SetEntryExpireTime, args, .. } => args.contains(&ExternArg::Table(table)),
+        Inst::Extern { func: ExternFn::AddEntry, args, .. } => {
+            args.len() > 4 && args.contains(&ExternArg::Table(table))
+        }
         _ => false,
     })
 }

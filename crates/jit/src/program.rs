@@ -20,7 +20,7 @@ use crate::plan::stages::{Stage, StageEntry, StageInfo};
 use crate::plan::stats_layout::StatsLayout;
 use crate::plan::vector_layout::VectorLayout;
 use crate::plan::{StagePlan, check_supported};
-use crate::runtime::{CallTarget, EntryTemplate, HitEffects, Runtime, helper_addresses};
+use crate::runtime::{ActionTemplate, CallTarget, EntryTemplate, HitEffects, Runtime, helper_addresses};
 use interp::Config;
 use interp::host::{ExternHost, SelectorHash};
 use ir::passes::{PacketPass, reads_pass_number, recirculates, specialise_packet_pass};
@@ -301,34 +301,50 @@ fn build_runtime(
     })
 }
 
-/// Returns how a call of `add_entry` makes an entry. `None` for other calls, and for an action that
+/// Returns how a call of `add_entry` makes entries. `None` for other calls, and for an action that
 /// the table does not list or that has other parameters: it then adds nothing.
 fn entry_template(pipeline: &Pipeline, written: &PacketWrittenTables, call: &CallSite) -> Option<EntryTemplate> {
     let (table, Inst::Extern { args, .. }) = (added_table(&call.inst)?, &call.inst) else { return None };
     let (codec, body) = (&written.get(table)?.codec, &pipeline.controls[ir::ControlId(call.control as u32)].body);
-    let action = args.iter().find_map(|arg| if let ir::ExternArg::Action(action) = arg { Some(*action) } else { None });
-    let arm = codec.action_position(action?)?;
-    let words = |value: &ir::Value| entries::words_for(body.value_type(*value).width());
-    let values = |arg: &ir::ExternArg| match arg {
-        ir::ExternArg::Value(value) => vec![*value],
-        ir::ExternArg::Values(values) => values.clone(),
-        _ => Vec::new(),
-    };
-    let data = args.get(2).map(values)?;
-    let profile = args.get(3).map(values)?;
-    let fields = &codec.layout().value.arms[arm];
-    if fields.len() != data.len() || profile.is_empty() {
-        return None;
-    }
-    let mut word = 0;
-    let param = |(value, field): (&ir::Value, &lookup::ValueParamField)| {
+    // The first word of each argument in the call area, with the words of its values.
+    let (mut word, mut words) = (0, Vec::new());
+    for arg in args {
+        let values = match arg {
+            ir::ExternArg::Value(value) => std::slice::from_ref(value),
+            ir::ExternArg::Values(values) => values.as_slice(),
+            _ => &[],
+        };
+        let lens: Vec<usize> = values.iter().map(|v| entries::words_for(body.value_type(*v).width())).collect();
         let first = word;
-        word += words(value);
-        [first, field.offset, field.width.div_ceil(8) as usize]
+        word += lens.iter().sum::<usize>();
+        words.push((first, lens));
+    }
+    let action = |index: usize| {
+        let Some(ir::ExternArg::Action(action)) = args.get(index) else { return None };
+        let arm = codec.action_position(*action)?;
+        let (mut word, lens) = words.get(index + 1)?.clone();
+        let fields = &codec.layout().value.arms[arm];
+        let param = |(len, field): (&usize, &lookup::ValueParamField)| {
+            let first = word;
+            word += len;
+            [first, field.offset, field.width.div_ceil(8) as usize]
+        };
+        let params = lens.iter().zip(fields).map(param).collect();
+        (fields.len() == lens.len()).then_some(ActionTemplate { arm: arm as u8, params })
     };
-    let params = data.iter().zip(fields).map(param).collect();
-    let key_bytes = codec.layout().words * size_of::<u64>();
-    Some(EntryTemplate { table, arm: arm as u8, params, profile_word: word, key_bytes })
+    let twin = match words.get(4) {
+        Some((first, lens)) if lens.iter().sum::<usize>() == codec.entry_key_words() => Some((*first, action(5)?)),
+        Some(_) => return None,
+        None => None,
+    };
+    let profile_word = words.get(3).filter(|(_, lens)| !lens.is_empty())?.0;
+    Some(EntryTemplate {
+        table,
+        action: action(1)?,
+        twin,
+        profile_word,
+        key_bytes: codec.layout().words * size_of::<u64>(),
+    })
 }
 
 /// Returns for each table the effects of a hit.

@@ -3,8 +3,9 @@
 
 use crate::abi::{FrameHeader, Helpers, StageContext};
 use crate::flows::WorkerFlows;
-use crate::packet_written::{AddedEntry, PacketWrittenTables};
+use crate::packet_written::{AddedEntry, PacketWrittenTable, PacketWrittenTables};
 use entries::{big_from_words, push_words, words_for};
+use flowtable::RecordId;
 use interp::MeterColor;
 use interp::host::{ArchEffect, ExternHost, HitTimes, PacketContext, SiteId};
 use ir::{BinaryOp, Entity, ExternFn, HashAlgorithm, TableId, Type, ValueSetId};
@@ -55,15 +56,25 @@ pub struct CallTarget {
     pub result_words: usize,
 }
 
-/// How a call of `add_entry` makes the value of an entry from its arguments.
+/// How a call of `add_entry` makes the action of an entry from its arguments.
 #[derive(Clone, Debug)]
-pub struct EntryTemplate {
-    /// The table.
-    pub table: TableId,
+pub struct ActionTemplate {
     /// Position of the action in the table's list: the value's first byte.
     pub arm: u8,
     /// For each parameter its first word in the call area, its offset in the value, and its bytes.
     pub params: Vec<[usize; 3]>,
+}
+
+/// How a call of `add_entry` makes entries from its arguments.
+#[derive(Clone, Debug)]
+pub struct EntryTemplate {
+    /// The table.
+    pub table: TableId,
+    /// Its action.
+    pub action: ActionTemplate,
+    /// First word of its twin's key in the call area, and the twin's action, if a second entry is
+    /// added with it.
+    pub twin: Option<(usize, ActionTemplate)>,
     /// Word of the expire time profile in the call area.
     pub profile_word: usize,
     /// Bytes of a lookup key.
@@ -151,7 +162,15 @@ unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, sit
         hit: (hit as u32).checked_sub(1),
         colour: meter_color(hit >> 32),
     };
-    let effect = runtime.host.lock().call(id, &packet, args, results);
+    let mut host = runtime.host.lock();
+    if func == ExternFn::PortPoolTake {
+        // SAFETY: the worker owns them, and does not use them while a stage runs.
+        let flows = unsafe { &mut *context.flows.cast::<WorkerFlows>() };
+        return flows.take_port(&mut host, packet.lane, |host| {
+            host.call(id, &packet, args, results);
+        });
+    }
+    let effect = host.call(id, &packet, args, results);
     debug_assert!(effect == ArchEffect::None, "only calls without an effect on the architecture come here");
 }
 
@@ -182,21 +201,58 @@ unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site:
         let words = runtime.sites[site as usize].arg_words;
         (std::slice::from_raw_parts(context.call_area, words), std::slice::from_raw_parts(key, template.key_bytes))
     };
-    let Some(record) = flows.add_entry(template.table, key, |value| template.fill_value(args, value)) else {
-        return 0;
-    };
     let table = template.table;
+    let Some(written) = runtime.written.get(table) else { return 0 };
+    let Some(records) = template.add_entries(written, flows, key, args) else { return 0 };
     let profile = args[template.profile_word] as u8;
     let added_ns = runtime.hit_times.time_of(head.time.time_ns);
-    let has_host_state = runtime.written.get(table).is_some_and(|written| written.has_host_state);
+    let has_host_state = written.has_host_state;
     if has_host_state {
-        runtime.host.lock().entry_pending(table, record.0, profile, added_ns);
+        let mut host = runtime.host.lock();
+        records.iter().flatten().for_each(|record| host.entry_pending(table, record.0, profile, added_ns));
+        let ports = flows.held_ports(packet_index(context, head, context.frame_stride));
+        let [record, twin] = records.map(|record| record.map(|record| record.0));
+        host.begin_session(table, record.unwrap_or(0), twin, ports);
     }
-    flows.list_added(AddedEntry { table, record, profile, added_ns, has_host_state });
+    for record in records.into_iter().flatten() {
+        flows.list_added(AddedEntry { table, record, profile, added_ns, has_host_state });
+    }
     1
 }
 
 impl EntryTemplate {
+    /// Adds the entry of a call with these arguments, and its twin. Returns their records; `None`
+    /// if neither was added.
+    fn add_entries(
+        &self,
+        written: &PacketWrittenTable,
+        flows: &mut WorkerFlows,
+        key: &[u8],
+        args: &[u64],
+    ) -> Option<[Option<RecordId>; 2]> {
+        let fill = |value: &mut [u8]| self.action.fill_value(args, value);
+        let Some((first_word, action)) = &self.twin else {
+            return Some([Some(flows.add_entry(self.table, key, fill)?), None]);
+        };
+        let codec = &written.codec;
+        let twin_key = codec.encode_key_words(&args[*first_word..first_word + codec.entry_key_words()]);
+        let twin_key = twin_key.as_slice();
+        if twin_key == key {
+            return None;
+        }
+        // The twin first: a packet that the entry sends out is answered by one that hits the twin.
+        let twin = flows.add_entry(self.table, twin_key, |value| action.fill_value(args, value))?;
+        match flows.add_entry(self.table, key, fill) {
+            Some(record) => Some([Some(record), Some(twin)]),
+            None => {
+                flows.remove_added(self.table, twin);
+                None
+            }
+        }
+    }
+}
+
+impl ActionTemplate {
     /// Writes the value of an entry. `args` are the words of the call area.
     fn fill_value(&self, args: &[u64], value: &mut [u8]) {
         value[0] = self.arm;

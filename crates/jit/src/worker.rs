@@ -215,6 +215,7 @@ impl JitWorker {
                 (0..size).for_each(|offset| sink(first + offset, &record_buffers.record(offset)));
             }
             first += size;
+            self.flows.release_held_ports(&program.runtime.host);
         }
         if any_vector {
             self.flush_vector_stats(&program);

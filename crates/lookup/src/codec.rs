@@ -5,6 +5,7 @@ use crate::encode::{EntryEncoder, KeyBuf, ValueBuf};
 use crate::lookup_layout::LookupLayout;
 use entries::{PackedKey, StoredAction, StoredActionRef, StoredEntry, action_layout};
 use ir::{ActionId, Pipeline, TableId};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Position of a value in the words of an entry, and its width.
@@ -75,8 +76,19 @@ impl EntryCodec {
 
     /// Returns the lookup key of an entry, as bytes of words in host byte order.
     pub fn encode_key(&self, entry: &StoredEntry) -> Vec<u8> {
+        self.encode_key_words(entry.key()).to_vec()
+    }
+
+    /// Does what [`EntryCodec::encode_key`] does with the words of an entry's key: the fields in the
+    /// table's order, each in whole words.
+    pub fn encode_key_words(&self, key: &[u64]) -> SmallVec<[u8; 64]> {
         let mut words = KeyBuf::new();
-        self.encoder.encode_key(entry.key(), &mut words).iter().flat_map(|word| word.to_ne_bytes()).collect()
+        self.encoder.encode_key(key, &mut words).iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// Returns the number of words of an entry's key.
+    pub fn entry_key_words(&self) -> usize {
+        self.key_words
     }
 
     /// Returns the value of an action, padded with zeros to the length of the longest.

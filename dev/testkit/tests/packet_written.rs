@@ -103,7 +103,14 @@ fn random_programs_that_add_entries_agree_with_the_interpreter() {
     let FlowEvents { misses, added, hit_in_batch, expired } = events;
     assert!(misses >= 10_000 && added >= 1_000 && hit_in_batch >= 1_000 && expired >= 300, "{events:?}");
     let uses = |feature: &str| tally.features.get(feature).copied().unwrap_or(0);
-    for feature in ["add_entry", "allocate_flow_id", "restart_expire_timer", "set_entry_expire_time"] {
+    for feature in [
+        "add_entry",
+        "allocate_flow_id",
+        "restart_expire_timer",
+        "set_entry_expire_time",
+        "add_entry pair",
+        "port_pool.take",
+    ] {
         assert!(uses(feature) >= CASES / 20, "{feature}: {}\n{:?}", uses(feature), tally.features);
     }
 }

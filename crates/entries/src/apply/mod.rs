@@ -159,12 +159,14 @@ impl ControlState {
         Some(entry)
     }
 
-    /// Removes an expired entry from a table that deletes idle entries.
+    /// Removes an expired entry from a table that deletes idle entries, or the twin of a removed
+    /// one. Another entry that has its key by now stays.
     pub fn remove_idle(&mut self, table: TableId, entry: &StoredEntry) {
         let Some(declared) = self.pipeline.tables.get(table) else { return };
         let implementation = declared.implementation;
         let (layout, table_state) = self.table_mut(table);
-        if table_state.remove(layout, entry.key(), entry.priority()).is_none() {
+        let is_same = |there: &StoredEntry| if there.sequence() == entry.sequence() { Ok(()) } else { Err(()) };
+        if !matches!(table_state.remove_if(layout, entry.key(), entry.priority(), is_same), Ok(Some(_))) {
             return;
         }
         self.version += 1;

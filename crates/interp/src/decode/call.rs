@@ -89,6 +89,7 @@ fn object_fits(func: ExternFn, kind: Option<&ExternKind>) -> bool {
         | InternetChecksumGetState
         | InternetChecksumSetState => matches!(kind, Some(ExternKind::InternetChecksum)),
         RandomRead => matches!(kind, Some(ExternKind::Random { .. })),
+        PortPoolTake => matches!(kind, Some(ExternKind::PortPool { .. })),
         DigestPack => matches!(kind, Some(ExternKind::Digest { .. })),
         Checksum16Get => true,
         _ => kind.is_none(),
@@ -136,7 +137,10 @@ fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), DecodeFault> {
         Resubmit | Recirculate => &["n"],
         Assert | Assume => &["v\"", "v"],
         LogMsg => &["\"", "\"s", "\"v"],
-        AddEntry => &["tasv", "tavv"],
+        AddEntry => {
+            &["tasv", "tavv", "tasvsas", "tasvsav", "tasvvas", "tasvvav", "tavvsas", "tavvsav", "tavvvas", "tavvvav"]
+        }
+        PortPoolTake => &["vvvvvv"],
         SetEntryExpireTime => &["tv"],
         RestartExpireTimer => &["t"],
     };
@@ -151,6 +155,7 @@ fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> 
     use ExternFn::*;
     let expected = match (func, kind) {
         (RegisterRead, Some(ExternKind::Register { elem, .. })) => elem.len(),
+        (PortPoolTake, _) => 3,
         (
             MeterExecute
             | DirectMeterExecute

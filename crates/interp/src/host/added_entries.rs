@@ -3,10 +3,40 @@
 
 use crate::host::ExternHost;
 use crate::lookup::EntrySlot;
+use crate::port_pool::PortLease;
 use entries::{Counter, StoredEntry};
 use ir::{Entity, TableId};
 
 impl ExternHost {
+    /// Makes two entries that a packet has just added twins ([`ExternHost::entry_pending`] has begun
+    /// their state), and gives the first one the ports that the packet took.
+    pub fn begin_session(&mut self, table: TableId, number: u32, twin: Option<u32>, ports: Vec<PortLease>) {
+        self.memory.begin_session(table.index(), number, twin, ports);
+    }
+
+    /// Ends the state of an entry that the control state has refused, and of its twin. Returns the
+    /// twin's number, and its entry if the control state has it: the engine removes both.
+    pub fn session_refused(&mut self, table: TableId, number: u32) -> Option<(u32, Option<StoredEntry>)> {
+        let twin = self.memory.end_session(table.index(), number);
+        self.slot_mut(table, number)?.remove();
+        let slot = self.slot_mut(table, twin?)?;
+        let entry = slot.entry.clone();
+        slot.remove();
+        Some((twin?, entry))
+    }
+
+    /// Returns the ports that calls of [`ExternHost::call`] have taken since the last call of this
+    /// function. The engine passes them to [`ExternHost::begin_session`] if their packet adds an
+    /// entry, otherwise to [`ExternHost::release_ports`].
+    pub fn take_ports(&mut self) -> Vec<PortLease> {
+        std::mem::take(&mut self.memory.taken_ports)
+    }
+
+    /// Releases ports of a packet that added no entry.
+    pub fn release_ports(&mut self, ports: &[PortLease]) {
+        self.memory.release_unused_ports(ports);
+    }
+
     /// Begins the state of an entry that a packet of the time `now_ns` has just added, before the
     /// control state has it, so that later packets can count with it and change its idle timeout.
     /// `profile` is the expire time profile of the call. [`ExternHost::entry_added`] follows.
@@ -60,6 +90,11 @@ impl ExternHost {
         }
         self.hit_times.reset(table.index(), to);
         self.hit_times.record(table.index(), to, hit_ns);
+        if let Some(twin) = state.session.as_ref().and_then(|session| session.twin)
+            && let Some(part) = self.slot_mut(table, twin).and_then(|slot| slot.session.as_mut())
+        {
+            part.twin = Some(to);
+        }
         let Some(slot) = self.grown_slot(table, to) else { return };
         let generation = slot.generation.wrapping_add(1);
         *slot = EntrySlot { generation, deadline_ns: None, ..state };

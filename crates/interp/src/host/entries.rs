@@ -71,11 +71,18 @@ impl ExternHost {
         }
     }
 
-    /// Records the removal of an entry. Optional for entries that [`ExternHost::expire`] deleted.
-    pub fn entry_removed(&mut self, table: TableId, number: u32) {
-        if let Some(slot) = self.slot_mut(table, number).filter(|slot| slot.entry.is_some()) {
-            slot.remove();
-        }
+    /// Records the removal of an entry and of its twin, if a packet added one with it. Returns the
+    /// twin with its number: the engine removes it from its tables. Optional for entries that
+    /// [`ExternHost::expire`] deleted.
+    pub fn entry_removed(&mut self, table: TableId, number: u32) -> Option<(u32, StoredEntry)> {
+        let slot = self.slot_mut(table, number).filter(|slot| slot.entry.is_some())?;
+        let has_session = slot.session.is_some();
+        let twin = if has_session { self.memory.end_session(table.index(), number) } else { None };
+        self.slot_mut(table, number)?.remove();
+        let slot = self.slot_mut(table, twin?)?;
+        let entry = slot.entry.clone();
+        slot.remove();
+        twin.zip(entry)
     }
 
     /// Sets the direct counter of an entry ([`entries::StateChange::DirectCounter`]).

@@ -38,9 +38,13 @@ impl TableHitTimes {
         &cells[index]
     }
 
-    fn get(&self, number: u32) -> u64 {
+    fn allocated_cell(&self, number: u32) -> Option<&AtomicU64> {
         let (chunk, index) = TableHitTimes::locate(number);
-        self.chunks[chunk].get().map_or(0, |cells| cells[index].load(Ordering::Relaxed))
+        self.chunks[chunk].get().map(|cells| &cells[index])
+    }
+
+    fn get(&self, number: u32) -> u64 {
+        self.allocated_cell(number).map_or(0, |cell| cell.load(Ordering::Relaxed))
     }
 }
 
@@ -91,6 +95,13 @@ impl HitTimes {
         if cell.load(Ordering::Relaxed) < now_ns {
             cell.fetch_max(now_ns, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the word in which [`HitTimes::record`] stores the time of an entry, to prefetch it;
+    /// `None` before the first hit of an entry near it.
+    #[inline]
+    pub fn cell(&self, table: usize, number: u32) -> Option<&AtomicU64> {
+        self.tables.get(table)?.allocated_cell(number)
     }
 
     /// Returns the time of the last recorded hit in nanoseconds; 0: none.

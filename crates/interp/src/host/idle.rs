@@ -5,7 +5,7 @@
 
 use crate::host::{ExternHost, HitTimes};
 use crate::lookup::{EntryRuntimeState, EntrySlot};
-use crate::persistent_state::{IdleEntry, MAX_WAITING};
+use crate::persistent_state::IdleEntry;
 use entries::{ControlState, StoredEntry};
 use ir::{Entity, TableId};
 use std::sync::Arc;
@@ -39,22 +39,22 @@ impl ExternHost {
     pub fn take_expired(&mut self, now: u64) -> Expired {
         self.advance(now);
         let mut expired = Expired::default();
+        self.memory.end_port_rests(now);
         let times = self.hit_times.clone();
         let last_hit_ns = |table: u32, number: u32| times.last_hit_ns(table as usize, number);
         while let Some((table, number, entry)) = self.memory.pop_idle_entry(now, last_hit_ns) {
-            let kept = &mut self.memory.tables[table as usize];
-            let (id, deleted) = (TableId(table), kept.auto_delete);
+            let (id, deleted) = (TableId(table), self.memory.tables[table as usize].auto_delete);
             if deleted {
-                kept.slots[number as usize].remove();
+                if let Some((twin_number, twin)) = self.entry_removed(id, number) {
+                    self.memory.push_idle(&mut expired.idle, IdleEntry { table: id, entry: twin.clone(), deleted });
+                    expired.deleted.push((id, twin_number, twin));
+                }
                 expired.deleted.push((id, number, entry.clone()));
             } else {
+                self.memory.report_idle_twin(table, number, now, &mut expired.idle);
                 self.memory.rearm_idle_timer(table, number, now);
             }
-            if expired.idle.len() < MAX_WAITING {
-                expired.idle.push(IdleEntry { table: id, entry, deleted });
-            } else {
-                self.memory.lost_messages += 1;
-            }
+            self.memory.push_idle(&mut expired.idle, IdleEntry { table: id, entry, deleted });
         }
         expired
     }

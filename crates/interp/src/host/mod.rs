@@ -53,6 +53,8 @@ pub use selector::SelectorHash;
 pub use site::{ExternCallSite, SiteError, SiteId};
 pub use value_slot::ValueSlot;
 
+pub use crate::port_pool::PortLease;
+
 pub use crate::algorithm::{by_name as hash_algorithm, hash, ones_subtract, ones_sum as ones_complement_sum};
 
 use value_slot::{CallSiteRecord, lay_out_values};

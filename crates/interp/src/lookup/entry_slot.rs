@@ -1,6 +1,7 @@
 //! [`EntrySlot`]: an entry with the state that packets change.
 
 use crate::meter::{Meter, MeterFill};
+use crate::sessions::SessionPart;
 use entries::{Counter, StoredEntry};
 
 /// Target of a hit.
@@ -45,6 +46,8 @@ pub struct EntrySlot {
     pub expire_profile: Option<u8>,
     /// Scheduled deadline, in nanoseconds, at which the engine checks the idle timer.
     pub deadline_ns: Option<u64>,
+    /// PNA: twin and ports of an entry that a packet added.
+    pub session: Option<Box<SessionPart>>,
     /// Generation, which distinguishes the entry from earlier ones in this slot.
     pub generation: u32,
 }
@@ -61,6 +64,7 @@ impl EntrySlot {
             idle_timeout_ns: 0,
             expire_profile: None,
             deadline_ns: None,
+            session: None,
             generation: 0,
         }
     }

@@ -55,7 +55,8 @@ pub(super) fn id_prefix(kind: &ExternKind) -> Option<IdPrefix> {
         | ExternKind::Checksum { .. }
         | ExternKind::InternetChecksum
         | ExternKind::Checksum16
-        | ExternKind::Random { .. } => None,
+        | ExternKind::Random { .. }
+        | ExternKind::PortPool { .. } => None,
     }
 }
 

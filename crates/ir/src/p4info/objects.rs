@@ -85,7 +85,8 @@ impl P4InfoGenerator<'_> {
             | ExternKind::Checksum { .. }
             | ExternKind::InternetChecksum
             | ExternKind::Checksum16
-            | ExternKind::Random { .. } => {}
+            | ExternKind::Random { .. }
+            | ExternKind::PortPool { .. } => {}
         }
     }
 

@@ -42,6 +42,15 @@ impl TextParser<'_> {
             "internet_checksum" => ExternKind::InternetChecksum,
             "checksum16" => ExternKind::Checksum16,
             "random" => ExternKind::Random { min: self.parse_constant()?, max: self.parse_constant()? },
+            "port_pool" => {
+                let number = |parser: &mut Self, keyword| {
+                    parser.expect_keyword(keyword)?;
+                    parser.parse_int()
+                };
+                let (addresses, subscribers) = (number(self, "addresses")?, number(self, "subscribers")?);
+                let (spaces, rest_seconds) = (number(self, "spaces")?, number(self, "rest")?);
+                ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds }
+            }
             "digest" => {
                 self.expect_keyword("data")?;
                 let data_type = self.parse_data_type(0)?;

@@ -191,6 +191,9 @@ impl TextPrinter<'_> {
                 self.write_text(" ");
                 self.print_constant(max);
             }
+            ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds } => self.write_text(format_args!(
+                "port_pool addresses {addresses} subscribers {subscribers} spaces {spaces} rest {rest_seconds}"
+            )),
             ExternKind::Digest { data_type, fields } => {
                 self.write_text("digest data ");
                 self.print_data_type(data_type);

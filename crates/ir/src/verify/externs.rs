@@ -54,7 +54,8 @@ fn extern_signature(func: ExternFn) -> ExternSignature {
         DropPacket | PnaRecirculate | AllocateFlowId => pna(&[""]),
         SendToPort | IsHostPort | IsNetPort => pna(&["v"]),
         MirrorPacket => pna(&["vv"]),
-        AddEntry => pna(&["taVv"]),
+        AddEntry => pna(&["taVv", "taVvVaV"]),
+        PortPoolTake => method("port pool", &["vvvvvv"]),
         SetEntryExpireTime => pna(&["tv"]),
         RestartExpireTimer => pna(&["t"]),
     }
@@ -74,6 +75,7 @@ fn kind_name(kind: &ExternKind) -> &'static str {
         ExternKind::InternetChecksum => "internet checksum",
         ExternKind::Checksum16 => "checksum16",
         ExternKind::Random { .. } => "random",
+        ExternKind::PortPool { .. } => "port pool",
         ExternKind::Digest { .. } => "digest",
     }
 }
@@ -265,11 +267,19 @@ impl PipelineVerifier<'_> {
                 }
             }
             AddEntry => {
-                if let Some(ExternArg::Action(action)) = args.get(1)
-                    && let Some(action) = self.pipeline.actions.get(*action)
+                for action_index in [1, 5] {
+                    if let Some(ExternArg::Action(action)) = args.get(action_index)
+                        && let Some(action) = self.pipeline.actions.get(*action)
+                    {
+                        let types: Vec<Type> = action.params.iter().map(|p| p.ty).collect();
+                        check_leaves("parameters of the action", action_index + 1, &types);
+                    }
+                }
+                if let Some(ExternArg::Table(table)) = args.first()
+                    && let Some(table) = self.pipeline.tables.get(*table)
                 {
-                    let types: Vec<Type> = action.params.iter().map(|p| p.ty).collect();
-                    check_leaves("parameters of the action", 2, &types);
+                    let types: Vec<Type> = table.keys.iter().map(|key| key.ty).collect();
+                    check_leaves("fields of the twin's key", 4, &types);
                 }
             }
             _ => {}

@@ -207,7 +207,7 @@ fn externs(c: &mut Choices, p: &mut Pipeline) {
         let size = u64::from(c.byte());
         let index_type = c.chance(60).then(|| c.text());
         let algorithm = [HashAlgorithm::Crc16, HashAlgorithm::TargetDefault][c.below(2)];
-        let kind = match c.below(9) {
+        let kind = match c.below(10) {
             0 => ExternKind::Counter { size, unit: CounterUnit::Both, index_type },
             1 => ExternKind::Meter { size, unit: MeterUnit::Bytes, index_type },
             2 => {
@@ -222,6 +222,10 @@ fn externs(c: &mut Choices, p: &mut Pipeline) {
             7 => {
                 let ty = Type::Bit(16);
                 ExternKind::Random { min: c.constant(p, ty), max: c.constant(p, ty) }
+            }
+            8 => {
+                let [addresses, subscribers, spaces, rest_seconds] = [(); 4].map(|()| u32::from(c.byte()));
+                ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds }
             }
             _ => ExternKind::Digest { data_type: data_type(c, 0), fields: vec![Type::Bit(8), Type::Bool] },
         };

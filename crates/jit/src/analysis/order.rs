@@ -6,7 +6,7 @@
 //! an object is accessed in two stages, packets run one by one.
 
 use crate::analysis::packet_written::{added_table, packet_written_tables};
-use ir::{Entity, ExternArg, ExternFn, ExternId, Inst, Pipeline, TableId, Type};
+use ir::{Entity, ExternArg, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Type};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that the interpreter's code executes.
@@ -33,6 +33,8 @@ enum OrderedState {
     Members(TableId),
     /// The sequence of random numbers.
     Random,
+    /// Ports that a packet has taken and that no entry holds yet.
+    TakenPorts,
     /// The sequence of flow ids.
     FlowId,
     /// The queue of digests.
@@ -64,10 +66,15 @@ impl OrderConstraints {
     ) -> OrderConstraints {
         let mut users: BTreeMap<OrderedState, BTreeSet<usize>> = BTreeMap::new();
         let mut depends_on_time = false;
+        let takes_ports = sites.iter().any(|site| takes_port(&site.inst));
         for site in sites {
             let Some(state) = ordered_state(&site.inst) else { continue };
             users.entry(state).or_default().insert(site.stage);
-            depends_on_time |= executes_meter(&site.inst);
+            depends_on_time |= executes_meter(&site.inst) || takes_port(&site.inst);
+            // A port that is taken in one stage and used in another must not meet other packets.
+            if takes_ports && (takes_port(&site.inst) || added_table(&site.inst).is_some()) {
+                users.entry(OrderedState::TakenPorts).or_default().insert(site.stage);
+            }
         }
         for (stage, table) in hit_reports {
             if pipeline.tables[*table].direct_meter.is_some() {
@@ -109,12 +116,21 @@ fn ordered_states(pipeline: &Pipeline, written: &[bool]) -> BTreeSet<OrderedStat
         .filter(|data| matches!(data.inst, Inst::Extern { func, .. } if func.is_stateful()))
         .filter_map(|data| ordered_state(&data.inst))
         .collect();
+    if pipeline.insts().any(|data| takes_port(&data.inst) || added_table(&data.inst).is_some())
+        && pipeline.externs.values().any(|object| matches!(object.kind, ExternKind::PortPool { .. }))
+    {
+        states.insert(OrderedState::TakenPorts);
+    }
     let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
     let metered = |table: &TableId| pipeline.tables[*table].direct_meter.is_some();
     let applied: BTreeSet<TableId> = blocks.filter_map(ir::BlockData::applied_table).collect();
     states.extend(applied.iter().copied().filter(metered).map(OrderedState::Entries));
     states.extend(applied.iter().copied().filter(|table| written[table.index()]).map(OrderedState::Members));
     states
+}
+
+fn takes_port(inst: &Inst) -> bool {
+    matches!(inst, Inst::Extern { func: ExternFn::PortPoolTake, .. })
 }
 
 fn executes_meter(inst: &Inst) -> bool {

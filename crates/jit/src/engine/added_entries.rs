@@ -7,6 +7,7 @@ use super::{EngineShared, Jit};
 use crate::engine::Execution;
 use crate::packet_written::AddedEntry;
 use entries::StoredEntry;
+use flowtable::RecordId;
 use interp::host::ExternHost;
 use ir::TableId;
 use lookup::LiveTables;
@@ -56,7 +57,12 @@ impl EngineShared {
             Some(entry) => host.entry_added((table, record.0), &entry, (added_ns, profile), has_host_state),
             // The control plane has filled the state's table since the packet added the entry.
             None => {
-                self.program.runtime.written.with_control(table, |_, member| member.remove_record(record));
+                let remove = |record| self.program.runtime.written.with_control(table, |_, m| m.remove_record(record));
+                remove(record);
+                if let Some((twin, entry)) = host.session_refused(table, record.0) {
+                    remove(RecordId(twin));
+                    entry.inspect(|entry| live.record_removed_entry(table, entry));
+                }
             }
         }
     }

@@ -104,7 +104,7 @@ impl EngineShared {
                 (StateChange::Modified(table, old, new, counter), Some(entry_id)) => {
                     host.entry_modified(*table, entry_id, old, new, *counter);
                 }
-                (StateChange::Deleted(table, _), Some(entry_id)) => host.entry_removed(*table, entry_id),
+                (StateChange::Deleted(table, _), Some(entry_id)) => drop(host.entry_removed(*table, entry_id)),
                 (StateChange::DirectCounter(table, entry, data), entry_id) => {
                     if let Some(entry_id) = entry_id.or_else(|| self.number_in(live, *table, entry)) {
                         host.set_direct_counter(*table, entry_id, *data);
@@ -134,11 +134,11 @@ impl EngineShared {
         let Some((table, entry)) = change.entry().filter(|(table, _)| tables.get(*table).is_some()) else {
             return false;
         };
-        let mut displace = || displaced.push((table, entry.clone()));
+        let displace = |displaced: &mut Vec<_>| displaced.push((table, entry.clone()));
         match change {
             StateChange::Inserted(_, _, counter) => match tables.insert(table, entry) {
                 Ok(number) => host.entry_inserted(table, number, entry, *counter),
-                Err(_) => displace(),
+                Err(_) => displace(displaced),
             },
             StateChange::Modified(_, old, new, counter) => match tables.modify(table, new) {
                 Ok([before, after]) => {
@@ -146,19 +146,29 @@ impl EngineShared {
                     host.entry_modified(table, after, old, new, *counter);
                 }
                 Err(_) => {
-                    if let Some(number) = tables.remove(table, old) {
-                        host.entry_removed(table, number);
-                    }
-                    displace();
+                    displace(displaced);
+                    self.remove_written_entry(host, (table, old), displaced);
                 }
             },
-            StateChange::Deleted(..) => {
-                if let Some(number) = tables.remove(table, entry) {
-                    host.entry_removed(table, number);
-                }
-            }
+            StateChange::Deleted(..) => self.remove_written_entry(host, (table, entry), displaced),
             _ => {}
         }
         true
+    }
+
+    /// Removes an entry from a table that packets write, and its twin, which is added to
+    /// `displaced`.
+    fn remove_written_entry(
+        &self,
+        host: &mut ExternHost,
+        (table, entry): (TableId, &StoredEntry),
+        displaced: &mut Vec<(TableId, StoredEntry)>,
+    ) {
+        let tables = &self.program.runtime.written;
+        let Some(number) = tables.remove(table, entry) else { return };
+        if let Some((_, twin)) = host.entry_removed(table, number) {
+            tables.remove(table, &twin);
+            displaced.push((table, twin));
+        }
     }
 }

@@ -6,9 +6,9 @@
 //! second packet of a new flow finds the entry of the first. With mostly hits a run is long, and
 //! costs no more than in any other stage.
 
-use super::JitWorker;
+use super::{JitWorker, prefetch};
 use crate::program::CompiledProgram;
-use ir::TableId;
+use ir::{Entity, TableId};
 use std::ops::Range;
 
 impl JitWorker {
@@ -21,6 +21,7 @@ impl JitWorker {
         waiting: usize,
     ) {
         self.look_up_written(index, table, 0..waiting);
+        self.prefetch_hit_times(program, table, waiting);
         let (added_before, mut first) = (self.flows.added_count(), 0);
         while first < waiting {
             if self.flows.added_count() != added_before {
@@ -44,6 +45,17 @@ impl JitWorker {
         self.flows.look_up(table, keys, key_words * size_of::<u64>(), packets.len());
         for (packet, [value, record]) in packets.zip(self.flows.found(table)) {
             self.memory.set_results(packet, [value, record]);
+        }
+    }
+
+    /// Requests the words in which packets that hit will store their time, because the stage comes
+    /// to most of them only after a while.
+    fn prefetch_hit_times(&self, program: &CompiledProgram, table: TableId, waiting: usize) {
+        if program.keeps_idle_times {
+            let times = &program.runtime.hit_times;
+            let found = self.flows.found(table).take(waiting).filter(|[value, _]| *value != 0);
+            let cells = found.filter_map(|[_, record]| times.cell(table.index(), record as u32));
+            cells.for_each(|cell| prefetch(std::ptr::from_ref(cell).cast()));
         }
     }
 

@@ -87,7 +87,7 @@ impl Checker<'_> {
 
     fn is_add_entry(&self, call: &Call) -> bool {
         let Callee::ExternFunction(id) = call.callee else { return false };
-        matches!(&*self.prog.extern_functions[id.index()].name, "add_entry" | "add_entry_if")
+        matches!(&*self.prog.extern_functions[id.index()].name, "add_entry" | "add_entry_if" | "add_entry_pair")
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) const V1MODEL_OBJECTS: [&str; 8] = [
 ];
 
 /// The extern types of PNA.
-pub(super) const PNA_OBJECTS: [&str; 12] = [
+pub(super) const PNA_OBJECTS: [&str; 13] = [
     "Hash",
     "Checksum",
     "InternetChecksum",
@@ -32,6 +32,7 @@ pub(super) const PNA_OBJECTS: [&str; 12] = [
     "ActionProfile",
     "ActionSelector",
     "Digest",
+    "PortPool",
 ];
 
 /// Returns the hash algorithm with that name in v1model or PNA.

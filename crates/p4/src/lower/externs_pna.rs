@@ -6,7 +6,7 @@ use super::lowering::{LowerResult, Lowering};
 use super::value::RValue;
 use crate::hir::{Call, CallArg, Construct, Method, Ty};
 use crate::span::Span;
-use ir::{BlockCall, Const, ExternArg, ExternFn, ExternKind, HashAlgorithm, Type};
+use ir::{Const, ExternArg, ExternFn, ExternKind, HashAlgorithm, Type};
 
 impl Lowering<'_> {
     /// Returns the extern object that the constructor call `construct` of the type `name` creates;
@@ -42,6 +42,7 @@ impl Lowering<'_> {
                 let (min, max) = (self.constructor_arg(construct, 0)?, self.constructor_arg(construct, 1)?);
                 ExternKind::Random { min: self.known_const(min)?, max: self.known_const(max)? }
             }
+            "PortPool" => self.build_port_pool(construct)?,
             "ActionProfile" => ExternKind::ActionProfile { size: self.number_constructor_arg(construct, 0)? },
             "ActionSelector" => self.build_selector(construct)?,
             "Digest" => {
@@ -159,6 +160,7 @@ impl Lowering<'_> {
                 let data = self.data_arg(call, 0)?;
                 self.builder.call_extern(receiver, ExternFn::DigestPack, vec![data], &[]);
             }
+            ("PortPool", "take") => return self.take_port(object, call, result),
             (ty, method) => return self.unknown_extern(&format!("{ty}.{method}"), call.span),
         }
         Ok(RValue::Void)
@@ -276,6 +278,10 @@ impl Lowering<'_> {
                 let added = self.add_entry_if(call)?;
                 self.added_status(added, ty, call.span)
             }
+            "add_entry_pair" => {
+                let added = self.add_entry_pair(call)?;
+                self.added_status(added, ty, call.span)
+            }
             "allocate_flow_id" => {
                 let ty = if self.is_scalar(ty) { self.scalar_type(ty, call.span)? } else { Type::Bit(32) };
                 Ok(RValue::Scalar(self.builder.call_extern(None, ExternFn::AllocateFlowId, Vec::new(), &[ty])[0]))
@@ -324,53 +330,6 @@ impl Lowering<'_> {
         self.builder.jump(join);
         self.builder.switch_to(join);
         done.map(|()| RValue::Void)
-    }
-
-    /// Lowers `add_entry(action name, parameters, profile)`; these arguments start at index
-    /// `first_arg`. Returns a bool: whether the entry was added.
-    fn add_entry(&mut self, call: &Call, first_arg: usize) -> LowerResult<RValue> {
-        let context = self.calling_table("add_entry", call.span)?;
-        let name = self.text_arg(call, first_arg)?;
-        let decl = &self.hir.tables[context.hir.index()];
-        let action = decl.actions.iter().position(|a| self.hir.actions[a.action.index()].name == name);
-        // Both lists have the same order, so an index in the typed program is valid in the IR.
-        let action = action.and_then(|n| self.pipeline.tables[context.ir].actions.get(n)).map(|a| a.action);
-        let Some(action) = action else {
-            let message = format!("table `{}` has no action `{name}`", decl.name);
-            return self.error("unknown-action", call.span, message);
-        };
-        let ExternArg::Values(values) = self.data_arg(call, first_arg + 1)? else { return Ok(RValue::Void) };
-        let types: Vec<Type> = self.pipeline.actions[action].params.iter().map(|p| p.ty).collect();
-        if types.len() != values.len() {
-            let message = format!("action `{name}` takes {} parameters, not {}", types.len(), values.len());
-            return self.error("missing-argument", call.span, message);
-        }
-        let values = values.into_iter().zip(types).map(|(value, ty)| self.builder.cast(ty, value)).collect();
-        let profile = self.scalar_arg(call, first_arg + 2)?;
-        let args = vec![
-            ExternArg::Table(context.ir),
-            ExternArg::Action(action),
-            ExternArg::Values(values),
-            ExternArg::Value(profile),
-        ];
-        Ok(RValue::Scalar(self.builder.call_extern(None, ExternFn::AddEntry, args, &[Type::Bool])[0]))
-    }
-
-    /// Lowers `add_entry_if(condition, ...)`, which returns false if the condition is false.
-    fn add_entry_if(&mut self, call: &Call) -> LowerResult<RValue> {
-        let condition = self.scalar_arg(call, 0)?;
-        let (yes, join) = (self.builder.create_block(), self.builder.create_block());
-        let result = self.builder.append_param(join, Type::Bool);
-        self.builder.branch_with(condition, BlockCall::to(yes), Self::call_with_arg(join, condition));
-        self.builder.switch_to(yes);
-        let added = self.add_entry(call, 1);
-        let added = match added {
-            Ok(RValue::Scalar(added)) => added,
-            _ => condition,
-        };
-        self.builder.jump_with(join, vec![added]);
-        self.builder.switch_to(join);
-        Ok(RValue::Scalar(result))
     }
 
     /// Converts the result of `add_entry`: whether an entry was added. The interface of three

@@ -17,6 +17,7 @@
 //!
 //! Code size is limited: excessive inlining ends in a diagnostic with code `limit`.
 
+mod added_entries;
 mod allocation;
 mod apply;
 mod arch;

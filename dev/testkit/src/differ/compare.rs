@@ -190,6 +190,10 @@ fn compare_objects(pipeline: &Pipeline, expected: &dyn EngineUnderTest, found: &
                 let (left, right) = (expected.register(id, index), found.register(id, index));
                 differs(&format!("register {name}[{index}]"), &left, &right)
             }),
+            ExternKind::PortPool { .. } => {
+                let usages = expected.port_usage(id).zip(found.port_usage(id));
+                usages.and_then(|(left, right)| differs(&format!("ports of pool {name}"), &left, &right))
+            }
             _ => None,
         };
         if difference.is_some() {

@@ -14,7 +14,7 @@ fn includes() -> &'static [(String, String)] {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             (format!("include/{name}"), text)
         };
-        ["core.p4", "v1model.p4", "pna.p4"].map(read).to_vec()
+        ["core.p4", "v1model.p4", "pna.p4", "terrace.p4"].map(read).to_vec()
     })
 }
 

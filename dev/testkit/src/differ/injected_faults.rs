@@ -192,6 +192,10 @@ impl EngineUnderTest for FaultyEngine {
         Some(data)
     }
 
+    fn port_usage(&self, pool: ExternId) -> Option<interp::PortUsage> {
+        self.inner.port_usage(pool)
+    }
+
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
         let mut leaves = self.inner.register(register, index)?;
         if self.fault == InjectedFault::Register {

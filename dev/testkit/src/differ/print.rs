@@ -275,7 +275,7 @@ fn v1model(lines: &mut Lines, program: &Program) {
 
 /// Prints the program for PNA. The pre-control is empty.
 fn pna(lines: &mut Lines, program: &Program) {
-    lines.out.push_str("#include <core.p4>\n#include <pna.p4>\n\n");
+    lines.out.push_str("#include <core.p4>\n#include <pna.p4>\n#include <terrace.p4>\n\n");
     lines.print_types(program);
     lines.print_parser(program, "in pna_main_parser_input_metadata_t istd");
     lines.print_body(

@@ -60,6 +60,12 @@ pub trait EngineUnderTest {
     fn counter(&self, counter: ExternId, index: u64) -> Option<Counter>;
     /// Returns the leaves of a register's element.
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>>;
+    /// Returns how much of a pool of ports is in use; `None` for another object, and if the engine
+    /// does not tell.
+    fn port_usage(&self, pool: ExternId) -> Option<interp::PortUsage> {
+        let _ = pool;
+        None
+    }
     /// Returns the direct counter of an entry.
     fn direct_counter(&self, entry: &EntryId) -> Option<Counter>;
     /// Returns packets and bytes for each action of a table, without and with a hit, summed over
@@ -242,6 +248,9 @@ macro_rules! engine_accessors {
         }
         fn register(&self, register: ir::ExternId, index: u64) -> Option<Vec<num_bigint::BigUint>> {
             self.$($look)*.register(register, index)
+        }
+        fn port_usage(&self, pool: ir::ExternId) -> Option<interp::PortUsage> {
+            self.$($look)*.port_usage(pool)
         }
         fn direct_counter(&self, entry: &entries::EntryId) -> Option<entries::Counter> {
             self.$($look)*.direct_counter(entry)

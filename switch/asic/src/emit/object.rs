@@ -132,6 +132,7 @@ impl P4Emitter<'_> {
                 format!("Random<{}>({}, {})", type_text(min.ty), bound(min), bound(max))
             }
             ExternKind::Digest { data_type, .. } => format!("Digest<{}>()", self.data_type(data_type)),
+            ExternKind::PortPool { .. } => return self.unsupported(self.p.externs[id].loc, "`PortPool` for PNA"),
             ExternKind::Checksum16 => return self.unsupported(self.p.externs[id].loc, "`Checksum16` for PNA"),
         }))
     }

@@ -6,6 +6,7 @@
 mod control;
 mod expr;
 mod externs;
+mod learning;
 mod parser;
 mod pna;
 mod shapes;

@@ -207,7 +207,7 @@ impl ProgramGenerator<'_> {
         }
     }
 
-    fn table_params(&mut self) -> Vec<Param> {
+    pub(super) fn table_params(&mut self) -> Vec<Param> {
         (0..self.rng.usize(..4))
             .map(|_| Param { direction: "", ty: self.random_type(), name: self.fresh_name("q") })
             .collect()
@@ -243,55 +243,6 @@ impl ProgramGenerator<'_> {
         if self.true_with_percent(50) {
             table.actions.push(("NoAction".to_owned(), Vec::new()));
         }
-    }
-
-    /// Generates a table with `add_on_miss`: one action for entries, and one that adds them.
-    fn learning_table(
-        &mut self,
-        name: &str,
-        scope: &ScopeNames,
-        control: &mut Control,
-        table: &mut Table,
-        first_stmts: &[Stmt],
-    ) {
-        let (hit_action, miss_action) = (format!("known_{name}"), format!("learn_{name}"));
-        let mut params = self.table_params();
-        if params.is_empty() {
-            params.push(Param { direction: "", ty: Ty::Bit(16), name: self.fresh_name("q") });
-        }
-        let body = self.action_body(&params, scope, first_stmts.to_vec());
-        let mut add_call =
-            vec![text(format!("bool added = add_entry(action_name = \"{hit_action}\", action_params = "))];
-        for (index, param) in params.iter().enumerate() {
-            let separator = if index > 0 {
-                ", "
-            } else if params.len() > 1 {
-                "{ "
-            } else {
-                ""
-            };
-            add_call.push(text(separator));
-            add_call.push(TextPart::Expr(self.random_expr(param.ty, 1, scope)));
-        }
-        add_call.push(text(if params.len() > 1 { " }" } else { "" }));
-        let profile = self.rng.u8(..3);
-        add_call.push(text(format!(", expire_time_profile_id = (ExpireTimeProfileId_t) 8w{profile})")));
-        let mut miss_body = vec![Stmt::Line(add_call)];
-        let mut inner = scope.clone();
-        inner.in_action = true;
-        inner.reads.push(("added".to_owned(), Ty::Bool));
-        miss_body.extend(self.random_block(2, 1, &inner));
-        if self.true_with_percent(30)
-            && let Some((place, ty)) = self.random_element(&scope.writes).cloned()
-        {
-            let id = Expr::place(Ty::Bit(32), "((FlowIdUint_t) allocate_flow_id())");
-            miss_body.push(Stmt::assign(&place, id.to(ty)));
-        }
-        control.actions.push(Action { name: hit_action.clone(), params, body });
-        control.actions.push(Action { name: miss_action.clone(), params: Vec::new(), body: miss_body });
-        table.actions.push((format!("@tableonly {hit_action}"), Vec::new()));
-        table.actions.push((format!("@defaultonly {miss_action}"), Vec::new()));
-        table.properties.push(format!("const default_action = {miss_action}()"));
     }
 
     fn default_action(&mut self, control: &Control, table: &mut Table, special: TableFlavor) {

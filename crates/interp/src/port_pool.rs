@@ -1,0 +1,321 @@
+//! `PortPool`: outside ports for address translation, given out in blocks
+//! (`programs/include/terrace.p4`).
+//!
+//! This is the definition of which port a call takes. It looks for ports in the plainest way.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// First port of a pool. Lower ports are never given out, because servers listen there.
+pub const FIRST_PORT: u32 = 1024;
+/// Ports of a block.
+pub const BLOCK_PORTS: u32 = 64;
+/// Blocks of an address: ports 1024 to 65535.
+pub const ADDRESS_BLOCKS: u32 = ((1 << 16) - FIRST_PORT) / BLOCK_PORTS;
+
+/// Least rest of a port that no entry got, in nanoseconds.
+const UNUSED_REST_NS: u64 = 1_000_000_000;
+
+/// Arguments of `PortPool.take`.
+#[derive(Clone, Copy, Debug)]
+pub struct PortRequest {
+    /// First of the addresses that the subscriber may have.
+    pub first_address: u32,
+    /// Number of these addresses.
+    pub address_count: u32,
+    /// Number of the subscriber.
+    pub subscriber: u32,
+    /// Maximum number of blocks of the subscriber.
+    pub max_blocks: u32,
+    /// Port space, such as that of UDP.
+    pub space: u32,
+    /// Chooses address, block and port, so that they cannot be guessed.
+    pub hash: u32,
+}
+
+/// A port that was taken, until it is released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortLease {
+    /// Index of the pool among the extern objects.
+    pub pool: usize,
+    /// Number of the outside address.
+    pub address: u32,
+    /// The port.
+    pub port: u16,
+    /// Port space.
+    pub space: u32,
+    /// Time at which it was taken, in nanoseconds.
+    pub taken_ns: u64,
+}
+
+/// Status of `PortPool.take`: `PortPoolStatus_t` of `terrace.p4`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortPoolStatus {
+    /// A port was taken.
+    Taken = 0,
+    /// No block is free, or none of the subscriber's address.
+    Empty = 1,
+    /// All ports of the blocks that the subscriber may have are in use or rest.
+    Quota = 2,
+    /// The pool has no such address, subscriber or space.
+    Invalid = 3,
+}
+
+/// How much of a pool is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortUsage {
+    /// Ports in use, without those that rest.
+    pub ports: u64,
+    /// Blocks with an owner.
+    pub blocks: usize,
+    /// Subscribers with a block.
+    pub subscribers: usize,
+}
+
+/// A block of ports that belongs to a subscriber.
+#[derive(Clone, Debug)]
+struct Block {
+    owner: u32,
+    /// Ports in use, a bit each, by space.
+    used: Vec<u64>,
+    /// Resting ports: space, bit, and the end of the rest in nanoseconds.
+    resting: Vec<(u32, u32, u64)>,
+}
+
+impl Block {
+    fn is_empty(&self) -> bool {
+        self.resting.is_empty() && self.used.iter().all(|used| *used == 0)
+    }
+
+    /// Takes the first free port from bit `start` on, cyclically.
+    fn take(&mut self, space: u32, start: u32) -> Option<u32> {
+        let rests = |bit| self.resting.iter().any(|(of_space, resting, _)| (*of_space, *resting) == (space, bit));
+        let used = self.used[space as usize];
+        let bits = (0..BLOCK_PORTS).map(|n| (start + n) % BLOCK_PORTS);
+        let bit = bits.into_iter().find(|bit| used >> bit & 1 == 0 && !rests(*bit))?;
+        self.used[space as usize] |= 1 << bit;
+        Some(bit)
+    }
+}
+
+/// The ports of a pool's addresses.
+#[derive(Clone, Debug)]
+pub struct PortPool {
+    addresses: u32,
+    subscribers: u32,
+    spaces: u32,
+    rest_ns: u64,
+    /// Blocks with an owner, by number: the address times [`ADDRESS_BLOCKS`] plus the block.
+    blocks: BTreeMap<u32, Block>,
+    /// Blocks of each subscriber that has one, in the order in which it got them.
+    owned: BTreeMap<u32, Vec<u32>>,
+    /// Ends of rests in nanoseconds, with the block.
+    rest_ends: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+impl PortPool {
+    /// Creates a pool whose ports are all free.
+    pub fn new(addresses: u32, subscribers: u32, spaces: u32, rest_seconds: u32) -> PortPool {
+        PortPool {
+            addresses: addresses.min(u32::MAX / ADDRESS_BLOCKS),
+            subscribers,
+            spaces,
+            rest_ns: u64::from(rest_seconds) * 1_000_000_000,
+            blocks: BTreeMap::new(),
+            owned: BTreeMap::new(),
+            rest_ends: BinaryHeap::new(),
+        }
+    }
+
+    /// Takes a port at the time `now` in nanoseconds: one of the subscriber's blocks at the
+    /// addresses of the request, else one of a new block. Returns address and port.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub fn take(&mut self, request: &PortRequest, now: u64) -> Result<(u32, u16), PortPoolStatus> {
+        self.end_rests(now);
+        let end = request.first_address.checked_add(request.address_count);
+        let is_valid = end.is_some_and(|end| request.address_count != 0 && end <= self.addresses)
+            && request.subscriber < self.subscribers
+            && request.space < self.spaces;
+        if !is_valid {
+            return Err(PortPoolStatus::Invalid);
+        }
+        let addresses = request.first_address..request.first_address + request.address_count;
+        let own = self.owned.get(&request.subscriber).cloned().unwrap_or_default();
+        let usable: Vec<u32> =
+            own.iter().copied().filter(|block| addresses.contains(&(block / ADDRESS_BLOCKS))).collect();
+        if let Some(taken) = usable.iter().find_map(|block| self.take_of_block(*block, request)) {
+            return Ok(taken);
+        }
+        if own.len() as u64 >= u64::from(request.max_blocks) {
+            return Err(PortPoolStatus::Quota);
+        }
+        let paired = usable.first().map(|block| block / ADDRESS_BLOCKS);
+        let block = self.find_free_block(request, paired).ok_or(PortPoolStatus::Empty)?;
+        let used = vec![0; self.spaces as usize];
+        self.blocks.insert(block, Block { owner: request.subscriber, used, resting: Vec::new() });
+        self.owned.entry(request.subscriber).or_default().push(block);
+        self.take_of_block(block, request).ok_or(PortPoolStatus::Empty)
+    }
+
+    fn take_of_block(&mut self, number: u32, request: &PortRequest) -> Option<(u32, u16)> {
+        let bit = self.blocks.get_mut(&number)?.take(request.space, request.hash % BLOCK_PORTS)?;
+        let port = FIRST_PORT + number % ADDRESS_BLOCKS * BLOCK_PORTS + bit;
+        Some((number / ADDRESS_BLOCKS, port as u16))
+    }
+
+    /// Returns a block without owner: of the subscriber's address if it has one (RFC 4787 section
+    /// 4.1, "paired"), else of the first address that has one, from an address and a block that
+    /// the hash chooses.
+    fn find_free_block(&self, request: &PortRequest, paired: Option<u32>) -> Option<u32> {
+        let chosen = request.hash / BLOCK_PORTS;
+        let count = request.address_count;
+        let addresses = match paired {
+            Some(address) => vec![address],
+            None => (0..count).map(|n| request.first_address + (chosen % count + n) % count).collect(),
+        };
+        let start = chosen / count % ADDRESS_BLOCKS;
+        addresses.into_iter().find_map(|address| {
+            let mut blocks = (0..ADDRESS_BLOCKS).map(|n| address * ADDRESS_BLOCKS + (start + n) % ADDRESS_BLOCKS);
+            blocks.find(|block| !self.blocks.contains_key(block))
+        })
+    }
+
+    /// Releases the port of an entry that ends at the time `now` in nanoseconds. It rests before it
+    /// is given out again (RFC 6888, REQ-8).
+    pub fn release(&mut self, lease: &PortLease, now: u64) {
+        self.release_until(lease, now, now.saturating_add(self.rest_ns));
+    }
+
+    /// Releases a port whose packet added no entry. It rests for a second at least, because another
+    /// entry may have the key that contains the port: the next packet then takes another one.
+    pub fn release_unused(&mut self, lease: &PortLease) {
+        self.release_until(lease, lease.taken_ns, lease.taken_ns.saturating_add(self.rest_ns.max(UNUSED_REST_NS)));
+    }
+
+    fn release_until(&mut self, lease: &PortLease, now: u64, rest_end: u64) {
+        let port = u32::from(lease.port) - FIRST_PORT;
+        let (number, bit) = (lease.address * ADDRESS_BLOCKS + port / BLOCK_PORTS, port % BLOCK_PORTS);
+        let Some(block) = self.blocks.get_mut(&number) else { return };
+        block.used[lease.space as usize] &= !(1 << bit);
+        if rest_end > now {
+            block.resting.push((lease.space, bit, rest_end));
+            self.rest_ends.push(Reverse((rest_end, number)));
+        }
+        self.free_if_empty(number);
+    }
+
+    /// Ends the rest of ports that is over at the time `now` in nanoseconds, and frees blocks of
+    /// which no port is left in use.
+    pub fn end_rests(&mut self, now: u64) {
+        while let Some(Reverse((end, number))) = self.rest_ends.peek().copied().filter(|Reverse((end, _))| *end <= now)
+        {
+            self.rest_ends.pop();
+            if let Some(block) = self.blocks.get_mut(&number) {
+                block.resting.retain(|(_, _, rest_end)| *rest_end > end);
+                self.free_if_empty(number);
+            }
+        }
+    }
+
+    fn free_if_empty(&mut self, number: u32) {
+        let Some(block) = self.blocks.get(&number).filter(|block| block.is_empty()) else { return };
+        let owner = block.owner;
+        self.blocks.remove(&number);
+        if let Some(own) = self.owned.get_mut(&owner) {
+            own.retain(|block| *block != number);
+            if own.is_empty() {
+                self.owned.remove(&owner);
+            }
+        }
+    }
+
+    /// Returns how much of the pool is in use.
+    pub fn usage(&self) -> PortUsage {
+        let ports = self.blocks.values().flat_map(|block| &block.used).map(|used| u64::from(used.count_ones())).sum();
+        PortUsage { ports, blocks: self.blocks.len(), subscribers: self.owned.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn request(subscriber: u32, hash: u32) -> PortRequest {
+        PortRequest { first_address: 0, address_count: 2, subscriber, max_blocks: 2000, space: 0, hash }
+    }
+
+    fn lease((address, port): (u32, u16)) -> PortLease {
+        PortLease { pool: 0, address, port, space: 0, taken_ns: 0 }
+    }
+
+    /// RFC 4787 section 4.1: all ports of an address are found, and no other address is used.
+    #[test]
+    fn all_ports_of_one_address() {
+        let mut pool = PortPool::new(2, 2, 1, 0);
+        let taken: Vec<(u32, u16)> =
+            (0..64_512u32).map(|n| pool.take(&request(1, n.wrapping_mul(0x9e37_79b9)), 0).unwrap()).collect();
+        let address = taken[0].0;
+        let ports: BTreeSet<u16> = taken.iter().map(|(_, port)| *port).collect();
+        assert!(taken.iter().all(|(of, _)| *of == address), "one address for all ports of a subscriber");
+        assert_eq!((ports.len(), ports.first(), ports.last()), (64_512, Some(&1024), Some(&65_535)));
+        assert_eq!(pool.take(&request(1, 0), 0), Err(PortPoolStatus::Empty));
+        assert_ne!(pool.take(&request(0, address * 64), 0).unwrap().0, address, "another subscriber has the other");
+        taken.iter().for_each(|port| pool.release(&lease(*port), 0));
+        assert_eq!((pool.usage().ports, pool.usage().blocks), (1, 1));
+    }
+
+    #[test]
+    fn quota_spaces_and_invalid_requests() {
+        let mut pool = PortPool::new(1, 4, 2, 0);
+        let one_block = PortRequest { address_count: 1, max_blocks: 1, ..request(3, 77) };
+        let ports: Vec<_> = (0..64).map(|_| pool.take(&one_block, 0).unwrap()).collect();
+        assert_eq!(ports[0].1 % 64, 77 % 64);
+        assert_eq!(pool.take(&one_block, 0), Err(PortPoolStatus::Quota));
+        let other_space = PortRequest { space: 1, ..one_block };
+        assert_eq!(pool.take(&other_space, 0), Ok(ports[0]), "the same block serves each space");
+        for invalid in [
+            PortRequest { address_count: 2, ..one_block },
+            PortRequest { address_count: 0, ..one_block },
+            PortRequest { first_address: u32::MAX, ..one_block },
+            PortRequest { subscriber: 4, ..one_block },
+            PortRequest { space: 2, ..one_block },
+        ] {
+            assert_eq!(pool.take(&invalid, 0), Err(PortPoolStatus::Invalid), "{invalid:?}");
+        }
+    }
+
+    /// RFC 6888, REQ-8: a released port rests; its block stays with its subscriber.
+    #[test]
+    fn rest() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut pool = PortPool::new(1, 2, 1, 120);
+        let own = PortRequest { address_count: 1, ..request(0, 5) };
+        let first = pool.take(&own, 0).unwrap();
+        pool.release(&lease(first), SECOND);
+        let second = pool.take(&own, 121 * SECOND - 1).unwrap();
+        assert_ne!(first, second);
+        assert_eq!((pool.usage().ports, pool.usage().blocks), (1, 1));
+        assert_eq!(pool.take(&own, 121 * SECOND), Ok(first));
+        [first, second].iter().for_each(|port| pool.release(&lease(*port), 121 * SECOND));
+        assert_eq!((pool.usage().ports, pool.usage().blocks), (0, 1), "the block of resting ports");
+        assert_eq!(pool.take(&request(1, 0), 241 * SECOND), Err(PortPoolStatus::Invalid));
+        assert_eq!((pool.usage().ports, pool.usage().blocks), (0, 0));
+    }
+
+    /// A port whose packet added no entry is not the next one to be taken.
+    #[test]
+    fn unused_port_rests() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut pool = PortPool::new(1, 2, 1, 0);
+        let own = PortRequest { address_count: 1, ..request(0, 5) };
+        let first = pool.take(&own, 0).unwrap();
+        pool.release_unused(&lease(first));
+        let second = pool.take(&own, SECOND - 1).unwrap();
+        assert_ne!(second, first);
+        pool.release(&lease(second), SECOND);
+        assert_eq!(pool.take(&own, SECOND), Ok(first));
+    }
+}

@@ -1,0 +1,183 @@
+//! Sessions: entries that packets added as pairs, and entries that hold ports of a pool.
+//!
+//! The two entries of a pair ("twins") have one idle time, and end together. A port that a packet
+//! took belongs to the entries that the packet adds afterwards; it is released with them, or at the
+//! end of the packet if it adds none.
+
+use crate::exec_context::ExecContext;
+use crate::frame::Frame;
+use crate::overseer::Overseer;
+use crate::persistent_state::{ExternState, IdleEntry, MAX_WAITING, PersistentState};
+use crate::port_pool::{PortLease, PortPoolStatus, PortRequest, PortUsage};
+use crate::program::DecodedCall;
+use crate::wide_int;
+use entries::{PackedKey, StoredAction, StoredEntry};
+use ir::{Entity, ExternId, TableId};
+
+/// What an entry shares with its twin, and the ports that it holds.
+#[derive(Clone, Debug, Default)]
+pub struct SessionPart {
+    /// Slot of the twin, in the same table.
+    pub twin: Option<u32>,
+    /// Ports that are released with the entry.
+    pub leases: Vec<PortLease>,
+}
+
+impl PersistentState {
+    /// Makes two new entries of a table twins; the first gets the ports.
+    pub fn begin_session(&mut self, table: usize, slot: u32, twin: Option<u32>, leases: Vec<PortLease>) {
+        let slots = &mut self.tables[table].slots;
+        if twin.is_some() || !leases.is_empty() {
+            slots[slot as usize].session = Some(Box::new(SessionPart { twin, leases }));
+        }
+        if let Some(twin) = twin {
+            slots[twin as usize].session = Some(Box::new(SessionPart { twin: Some(slot), leases: Vec::new() }));
+        }
+    }
+
+    /// Ends what the entry of a slot has in common with its twin, and releases the ports of both.
+    /// Returns the twin's slot, which the caller removes too.
+    pub fn end_session(&mut self, table: usize, slot: u32) -> Option<u32> {
+        let end_part = |memory: &mut Self, slot: u32| {
+            let part = *memory.tables[table].slots.get_mut(slot as usize)?.session.take()?;
+            part.leases.iter().for_each(|lease| memory.release_port(lease));
+            part.twin
+        };
+        let twin = end_part(self, slot)?;
+        end_part(self, twin);
+        Some(twin)
+    }
+
+    /// Removes an entry, and its twin, which is returned.
+    pub fn remove_with_twin(&mut self, table: usize, entry: &StoredEntry) -> Option<StoredEntry> {
+        let twin = self.tables[table].find(entry).and_then(|slot| self.end_session(table, slot));
+        self.tables[table].remove(entry);
+        let twin = self.tables[table].slots[twin? as usize].entry.clone()?;
+        self.tables[table].remove(&twin);
+        Some(twin)
+    }
+
+    /// Returns the slot of an entry's twin.
+    pub fn twin_slot(&self, table: usize, slot: u32) -> Option<u32> {
+        self.tables[table].slots.get(slot as usize)?.session.as_ref()?.twin
+    }
+
+    fn release_port(&mut self, lease: &PortLease) {
+        let now = self.now;
+        if let Some(ExternState::Ports(pool)) = self.objects.get_mut(lease.pool) {
+            pool.release(lease, now);
+        }
+    }
+
+    /// Releases ports that no entry holds, because the packets that took them added none.
+    pub fn release_unused_ports(&mut self, leases: &[PortLease]) {
+        for lease in leases {
+            if let Some(ExternState::Ports(pool)) = self.objects.get_mut(lease.pool) {
+                pool.release_unused(lease);
+            }
+        }
+    }
+
+    /// Ends the rest of ports that is over at the time `now` in nanoseconds.
+    pub fn end_port_rests(&mut self, now: u64) {
+        for object in &mut self.objects {
+            if let ExternState::Ports(pool) = object {
+                pool.end_rests(now);
+            }
+        }
+    }
+
+    /// Returns how much of a pool of ports is in use; `None` for another object.
+    pub fn port_usage(&self, pool: ExternId) -> Option<PortUsage> {
+        match self.objects.get(pool.index())? {
+            ExternState::Ports(pool) => Some(pool.usage()),
+            _ => None,
+        }
+    }
+
+    /// Adds a notification of the twin of an idle entry that stays, and restarts the twin's timer.
+    pub fn report_idle_twin(&mut self, table: u32, slot: u32, now: u64, idle: &mut Vec<IdleEntry>) {
+        let Some(twin) = self.twin_slot(table as usize, slot) else { return };
+        if let Some(entry) = self.entry(table as usize, twin).cloned() {
+            self.push_idle(idle, IdleEntry { table: TableId(table), entry, deleted: false });
+            self.rearm_idle_timer(table, twin, now);
+        }
+    }
+
+    /// Adds a notification of an expired entry, or counts it as lost.
+    pub fn push_idle(&mut self, idle: &mut Vec<IdleEntry>, entry: IdleEntry) {
+        if idle.len() < MAX_WAITING {
+            idle.push(entry);
+        } else {
+            self.lost_messages += 1;
+        }
+    }
+}
+
+impl<O: Overseer> ExecContext<'_, O> {
+    /// Executes `PortPool.take`.
+    pub(crate) fn take_port(&mut self, frame: &mut Frame, call: &DecodedCall) {
+        use crate::extern_calls::scalar;
+        let number = |index: usize| u32::try_from(scalar(frame, call, index)).unwrap_or(u32::MAX);
+        let request = PortRequest {
+            first_address: number(0),
+            address_count: number(1),
+            subscriber: number(2),
+            max_blocks: number(3),
+            space: number(4),
+            hash: number(5),
+        };
+        let (pool, now) = (call.object.map_or(usize::MAX, Entity::index), self.memory.now);
+        let taken = match self.memory.objects.get_mut(pool) {
+            Some(ExternState::Ports(ports)) => ports.take(&request, now),
+            _ => Err(PortPoolStatus::Invalid),
+        };
+        if let Ok((address, port)) = taken {
+            self.memory.taken_ports.push(PortLease { pool, address, port, space: request.space, taken_ns: now });
+        }
+        let (status, address, port) = match taken {
+            Ok((address, port)) => (PortPoolStatus::Taken, address, port),
+            Err(status) => (status, 0, 0),
+        };
+        for (reg, value) in call.results.iter().zip([status as u128, u128::from(address), u128::from(port)]) {
+            wide_int::store128(frame.words_mut(*reg), value & wide_int::mask128(reg.width));
+        }
+    }
+
+    /// Adds an entry with key, action and expire time profile, and with `twin` a second one of the
+    /// same table, or none. Returns the first one's slot.
+    pub(crate) fn add_entries(
+        &mut self,
+        table: usize,
+        (key, action): (PackedKey, StoredAction),
+        twin: Option<(PackedKey, StoredAction)>,
+        profile: u8,
+    ) -> Option<u32> {
+        let id = TableId::from_index(table);
+        if let Some((twin_key, _)) = &twin {
+            let size = self.pipeline.tables.get(id)?.size.unwrap_or(u64::MAX);
+            let is_taken = |key: &PackedKey| self.memory.state.get_entry(id, key, 0).is_some();
+            let is_full = self.memory.state.entry_count(id) as u64 + 2 > size;
+            if is_full || is_taken(&key) || is_taken(twin_key) || key == *twin_key {
+                return None;
+            }
+        }
+        let slot = self.add_one_entry(table, key, action, profile)?;
+        let twin = twin.and_then(|(key, action)| self.add_one_entry(table, key, action, profile));
+        let leases = std::mem::take(&mut self.memory.taken_ports);
+        self.memory.begin_session(table, slot, twin, leases);
+        Some(slot)
+    }
+
+    fn add_one_entry(&mut self, table: usize, key: PackedKey, action: StoredAction, profile: u8) -> Option<u32> {
+        let timeout = self.memory.expire_time(table, profile);
+        let entry = self.memory.state.add_from_data_plane(TableId::from_index(table), key, action, timeout)?;
+        let now = self.memory.now;
+        let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
+        self.memory.tables[table].sort_changed_groups();
+        self.memory.set_expire_profile(table, slot, profile);
+        self.memory.schedule_expiry(table as u32, slot);
+        self.overseer.on_entry_added(table, &entry);
+        Some(slot)
+    }
+}
