@@ -34,7 +34,7 @@ BENCH_FLAGS ?=
 bench:
 	cargo build --release --locked -p terrace -p bench
 	@mkdir -p target/bench/programs
-	@for program in overlay gateway; do \
+	@for program in overlay gateway nat; do \
 	  target/release/terrace compile programs/$$program/$$program.p4 -o target/bench/programs/$$program.ir || exit 1; \
 	done
 ifneq (,$(if $(ONLY),$(findstring criterion,$(ONLY)),all))

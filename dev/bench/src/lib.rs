@@ -43,6 +43,7 @@ pub mod program;
 pub mod report;
 pub mod ring;
 pub mod run;
+pub mod state;
 pub mod switches;
 pub mod systems;
 pub mod updates;

@@ -169,6 +169,12 @@ fn read_number(path: &str) -> Option<usize> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// Returns the resident memory of this process in bytes.
+pub fn resident_bytes() -> usize {
+    let pages = |text: String| text.split_whitespace().nth(1)?.parse::<usize>().ok();
+    std::fs::read_to_string("/proc/self/statm").ok().and_then(pages).unwrap_or(0) * 4096
+}
+
 /// Returns the bytes of memory that a process could still allocate.
 pub fn available_memory() -> usize {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();

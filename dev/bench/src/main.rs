@@ -13,8 +13,8 @@ use std::time::Duration;
 /// Run all measurements and compare them in one run.
 #[derive(Parser)]
 struct Arguments {
-    /// Run only these parts: lookups, updates, overlay (or gateway, forward), workers, memif,
-    /// switches, compile.
+    /// Run only these parts: lookups, updates, overlay (or gateway, forward), state, workers,
+    /// memif, switches, compile.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Smoke run: short windows, small tables. Its figures are not meaningful.
@@ -105,8 +105,19 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Names of the parts.
-const PARTS: [&str; 10] =
-    ["lookups", "updates", "overlay", "gateway", "forward", "workers", "memif", "switches", "compile", "criterion"];
+const PARTS: [&str; 11] = [
+    "lookups",
+    "updates",
+    "overlay",
+    "gateway",
+    "forward",
+    "state",
+    "workers",
+    "memif",
+    "switches",
+    "compile",
+    "criterion",
+];
 
 /// Runs the selected parts. A failure of one does not prevent the others from running.
 fn run_parts(
@@ -128,6 +139,7 @@ fn run_parts(
     run_part(&["lookups"], report, &|report| bench::lookups::run(eal, options, report));
     run_part(&["updates"], report, &|report| bench::updates::run(programs, core, options, report));
     run_part(&["overlay", "gateway", "forward"], report, &|report| bench::forward::run(programs, options, report));
+    run_part(&["state"], report, &|report| bench::state::run(programs, options, report));
     run_part(&["workers"], report, &|report| bench::workers::run(programs, core, options, report));
     run_part(&["memif"], report, &|report| bench::memif::run(programs, core, options, report));
     run_part(&["switches"], report, &|report| bench::switches::run(programs, core, options, report));

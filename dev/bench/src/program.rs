@@ -15,6 +15,8 @@ pub enum BenchProgram {
     Overlay,
     /// The program `programs/gateway`.
     Gateway,
+    /// The program `programs/nat`.
+    Nat,
 }
 
 impl BenchProgram {
@@ -23,6 +25,7 @@ impl BenchProgram {
         match self {
             BenchProgram::Overlay => "overlay",
             BenchProgram::Gateway => "gateway",
+            BenchProgram::Nat => "nat",
         }
     }
 }

@@ -55,6 +55,7 @@ impl Entries {
                 vm: program.table("overlay.vm", ["on_server"])?,
                 uplink: program.table("overlay.uplink", ["set_uplink"])?,
             },
+            BenchProgram::Nat => anyhow::bail!("programs/nat has no VMs"),
             BenchProgram::Gateway => Tables::Gateway(Box::new(GatewayTables {
                 own_mac: program.table("own_mac", ["own_port"])?,
                 tunnel: program.table("tunnel_v4", ["from_server"])?,
