@@ -107,6 +107,8 @@ pub struct PortPool {
     rest_ns: u64,
     /// Blocks with an owner, by number: the address times [`ADDRESS_BLOCKS`] plus the block.
     blocks: BTreeMap<u32, Block>,
+    /// Number of blocks with an owner, by address: a full pool refuses without a search.
+    address_blocks: Vec<u32>,
     /// Blocks of each subscriber that has one, in the order in which it got them.
     owned: BTreeMap<u32, Vec<u32>>,
     /// Ends of rests in nanoseconds, with the block.
@@ -116,8 +118,10 @@ pub struct PortPool {
 impl PortPool {
     /// Creates a pool whose ports are all free.
     pub fn new(addresses: u32, subscribers: u32, spaces: u32, rest_seconds: u32) -> PortPool {
+        let addresses = addresses.min(u32::MAX / ADDRESS_BLOCKS);
         PortPool {
-            addresses: addresses.min(u32::MAX / ADDRESS_BLOCKS),
+            addresses,
+            address_blocks: vec![0; addresses as usize],
             subscribers,
             spaces,
             rest_ns: u64::from(rest_seconds) * 1_000_000_000,
@@ -154,6 +158,7 @@ impl PortPool {
         let paired = usable.first().map(|block| block / ADDRESS_BLOCKS);
         let block = self.find_free_block(request, paired).ok_or(PortPoolStatus::Empty)?;
         let used = vec![0; self.spaces as usize];
+        self.address_blocks[(block / ADDRESS_BLOCKS) as usize] += 1;
         self.blocks.insert(block, Block { owner: request.subscriber, used, resting: Vec::new() });
         self.owned.entry(request.subscriber).or_default().push(block);
         self.take_of_block(block, request).ok_or(PortPoolStatus::Empty)
@@ -171,15 +176,12 @@ impl PortPool {
     fn find_free_block(&self, request: &PortRequest, paired: Option<u32>) -> Option<u32> {
         let chosen = request.hash / BLOCK_PORTS;
         let count = request.address_count;
-        let addresses = match paired {
-            Some(address) => vec![address],
-            None => (0..count).map(|n| request.first_address + (chosen % count + n) % count).collect(),
-        };
+        let in_range = (0..count).map(|n| request.first_address + (chosen % count + n) % count);
         let start = chosen / count % ADDRESS_BLOCKS;
-        addresses.into_iter().find_map(|address| {
-            let mut blocks = (0..ADDRESS_BLOCKS).map(|n| address * ADDRESS_BLOCKS + (start + n) % ADDRESS_BLOCKS);
-            blocks.find(|block| !self.blocks.contains_key(block))
-        })
+        let mut usable = in_range.filter(|address| paired.is_none_or(|paired| paired == *address));
+        let address = usable.find(|address| self.address_blocks[*address as usize] < ADDRESS_BLOCKS)?;
+        let mut blocks = (0..ADDRESS_BLOCKS).map(|n| address * ADDRESS_BLOCKS + (start + n) % ADDRESS_BLOCKS);
+        blocks.find(|block| !self.blocks.contains_key(block))
     }
 
     /// Releases the port of an entry that ends at the time `now` in nanoseconds. It rests before it
@@ -223,6 +225,7 @@ impl PortPool {
         let Some(block) = self.blocks.get(&number).filter(|block| block.is_empty()) else { return };
         let owner = block.owner;
         self.blocks.remove(&number);
+        self.address_blocks[(number / ADDRESS_BLOCKS) as usize] -= 1;
         if let Some(own) = self.owned.get_mut(&owner) {
             own.retain(|block| *block != number);
             if own.is_empty() {
