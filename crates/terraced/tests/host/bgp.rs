@@ -1,8 +1,10 @@
 //! A BGP session between FRR on the host side of an uplink and FRR of a neighbour.
 
+use super::bfd::Bfd;
 use super::lab::{Lab, sh, wait_until};
 use super::{ping, vxlan_frame, with_taps};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// FRR's daemon for BGP.
 const BGPD: &str = "/usr/lib/frr/bgpd";
@@ -90,6 +92,43 @@ fn a_session_survives_a_flood_and_vxlan() {
     let lost = lab.host(1).drops;
     assert!(lost.iter().all(|row| row.kind == "arp"), "{lost:?}");
     assert!(lab.to_host(1, "bgp") > 0);
+}
+
+/// BGP, and BFD that detects a loss within a second, stay up while both neighbours send tunnel
+/// packets as fast as they can. `TERRACE_FLOOD_SECONDS` sets the duration.
+#[test]
+fn sessions_survive_full_load() {
+    if !Bfd::is_installed() {
+        println!("SKIPPED: FRR is not installed");
+        return;
+    }
+    let Some((lab, host, neighbour)) = with_session() else { return };
+    let [gateway, first, second] = lab.names();
+    let bfd = [
+        Bfd::start(&lab, gateway, "bfd-host", ["192.0.2.1", "192.0.2.11"]),
+        Bfd::start(&lab, first, "bfd-neighbour", ["192.0.2.11", "192.0.2.1"]),
+    ];
+    wait_until("BFD is up", || bfd.iter().all(|side| side.changes()[0] > 0));
+    let before = bfd.each_ref().map(Bfd::changes);
+    let seconds = std::env::var("TERRACE_FLOOD_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    std::thread::scope(|scope| {
+        for namespace in [first, second] {
+            let lab = &lab;
+            scope.spawn(move || {
+                while Instant::now() < end {
+                    lab.send_frames(namespace, &vec![vxlan_frame(); 2000]);
+                }
+            });
+        }
+    });
+    let forwarded = lab.port(2).sent.packets;
+    println!("{forwarded} tunnel packets in {seconds} s; BFD came up and went down: {before:?}");
+    assert!(forwarded > 10_000, "{forwarded} packets are no load");
+    assert_eq!(bfd.each_ref().map(Bfd::changes), before, "BFD was lost");
+    assert!(host.is_established() && neighbour.is_established());
+    assert_eq!((host.connections(), neighbour.connections()), (1, 1), "the BGP session was lost");
+    assert!(lab.to_host(1, "bfd") > 0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The host sides of uplinks, in network namespaces: ARP, neighbour discovery, ping and BGP of the
 //! gateway are those of the kernel and of FRR.
 
+mod bfd;
 mod bgp;
 mod lab;
 
