@@ -3,7 +3,7 @@
 
 use crate::encode::{EntryEncoder, KeyBuf, ValueBuf};
 use crate::lookup_layout::LookupLayout;
-use entries::{PackedKey, StoredAction, StoredActionRef, StoredEntry, action_layout};
+use entries::{KeyFilter, PackedKey, StoredAction, StoredActionRef, StoredEntry, action_layout};
 use ir::{ActionId, Pipeline, TableId};
 use std::sync::Arc;
 
@@ -77,6 +77,16 @@ impl EntryCodec {
     pub fn encode_key(&self, entry: &StoredEntry) -> Vec<u8> {
         let mut words = KeyBuf::new();
         self.encoder.encode_key(entry.key(), &mut words).iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// Returns a filter of lookup keys that selects the same entries as a filter of entries' keys.
+    pub fn encode_filter(&self, filter: &KeyFilter) -> KeyFilter {
+        let ([mask, value], is_contradiction) = filter.to_words(self.key_words);
+        if is_contradiction {
+            return KeyFilter::nothing();
+        }
+        let [mask, value] = [mask, value].map(|words| self.encoder.encode_key(&words, &mut KeyBuf::new()).to_vec());
+        KeyFilter::from_words(&mask, &value)
     }
 
     /// Returns the value of an action, padded with zeros to the length of the longest.
