@@ -45,7 +45,12 @@ impl WorkerFlows {
     /// Adds an entry with this lookup key, whose value `fill` writes. Returns its record; `None` if
     /// the key is there, or the table is full.
     pub fn add_entry(&mut self, table: TableId, key: &[u8], mut fill: impl FnMut(&mut [u8])) -> Option<RecordId> {
-        let member = self.members.get_mut(table.index()).and_then(Option::as_mut)?;
+        let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) else {
+            if let Some(written) = self.shared.get(table) {
+                written.count_unjoined();
+            }
+            return None;
+        };
         let filled = |value: &mut [u8]| {
             fill(value);
             Ok::<(), Refusal>(())
@@ -58,6 +63,11 @@ impl WorkerFlows {
             // The table counts refusals by reason.
             Addition::Found(_) | Addition::Refused(_) => None,
         }
+    }
+
+    /// Returns the generation of a record that this worker's batch has added or found.
+    pub fn generation(&self, table: TableId, record: RecordId) -> u32 {
+        self.members[table.index()].as_ref().map_or(0, |member| member.generation(record))
     }
 
     /// Lists an entry that this worker has added.

@@ -192,7 +192,8 @@ unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site:
     if has_host_state {
         runtime.host.lock().entry_pending(table, record.0, profile, added_ns);
     }
-    flows.list_added(AddedEntry { table, record, profile, added_ns, has_host_state });
+    let generation = flows.generation(table, record);
+    flows.list_added(AddedEntry { table, record, generation, profile, added_ns, has_host_state });
     1
 }
 
