@@ -390,7 +390,17 @@ fn controllers_read_change_and_delete_sessions() {
 #[test]
 fn a_deleted_session_does_not_come_back_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || Some(Store::open(&folder.path().join("store")).expect("a store"));
+    // The node that answered the last command can exist for a moment after it was dropped here.
+    let open = || {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Store::open(&folder.path().join("store")) {
+                Ok(store) => return Some(store),
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
     let served = Served::start(folder.path(), native(), &[], open());
     let pipeline = served.node.running().expect("runs").pipeline;
     let mut batch = WriteBatch::new();
