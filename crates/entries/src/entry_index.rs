@@ -67,6 +67,12 @@ impl EntryIndex {
         self.shards.iter().flat_map(|shard| shard.iter())
     }
 
+    /// Returns the entries of a shard and the number of the next one.
+    pub fn page(&self, shard: usize) -> (impl Iterator<Item = &StoredEntry>, Option<usize>) {
+        let next = (shard + 1 < self.shards.len()).then_some(shard + 1);
+        (self.shards.get(shard).into_iter().flat_map(|shard| shard.iter()), next)
+    }
+
     pub fn get_entry(&self, key_hash: EntryHash, key: &[u64], priority: i32) -> Option<&StoredEntry> {
         self.shards[self.shard_of(key_hash)].find(key_hash.hash, has_identity(key, priority))
     }

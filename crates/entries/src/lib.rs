@@ -23,6 +23,7 @@ mod bits;
 mod entry;
 mod entry_index;
 mod error;
+mod key_filter;
 mod layout;
 pub mod match_key;
 mod naive_lookup;
@@ -44,6 +45,7 @@ pub use batch::{
 pub use bits::{big_from_words, fits_width, push_bytes, push_words, words_for, words_from_bytes};
 pub use entry::{ActionSpec, MeterConfig, PackedKey, StoredAction, StoredActionRef, TableEntry, UpdateKind};
 pub use error::{EntryError, UpdateError, WriteError};
+pub use key_filter::{KeyCondition, KeyFilter};
 pub use layout::{KeyLayout, MatchPrecedence, PackedArgField, PackedKeyField, action_layout, pack_args, unpack_args};
 pub use packed::PackedEntry;
 pub use packer::{EntryPacker, PackValue};

@@ -44,6 +44,8 @@ pub(crate) struct TableState {
     pub prefix_lens: BTreeMap<u32, usize>,
     /// All entries in match precedence order; computed on demand.
     pub by_precedence: OnceLock<Arc<Vec<StoredEntry>>>,
+    /// Whether the entries are left out of this snapshot.
+    pub is_left_out: bool,
 }
 
 /// Reason for rejecting an insertion.
@@ -63,6 +65,7 @@ impl TableState {
             peak_entries_since_reset: Arc::default(),
             prefix_lens: BTreeMap::new(),
             by_precedence: OnceLock::new(),
+            is_left_out: false,
         }
     }
 
@@ -286,6 +289,31 @@ impl ControlState {
     /// Iterates over the entries of a table in no particular order.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = &StoredEntry> {
         self.tables.get(table.0 as usize).into_iter().flat_map(|t| t.entries.iter())
+    }
+
+    /// Returns a page of the entries of a table, and the number of the next page; `None` behind the
+    /// last. The pages of 0, and so on until there is no next one, are all entries. An entry that is
+    /// in the table all the time, modified or not, is in one of them also if the state changes
+    /// between two calls.
+    ///
+    /// A page has about a thousandth of a large table's entries, and at most 8,192 of a small one's.
+    pub fn entries_page(&self, table: TableId, page: usize) -> (impl Iterator<Item = &StoredEntry>, Option<usize>) {
+        let entries = self.tables.get(table.index()).map(|table| table.entries.page(page));
+        let next = entries.as_ref().and_then(|(_, next)| *next);
+        (entries.into_iter().flat_map(|(entries, _)| entries), next)
+    }
+
+    /// Leaves the entries of a table out of this snapshot, so that it need not keep what later
+    /// writes replace. The original is unchanged.
+    pub fn leave_entries_out(&mut self, table: TableId) {
+        if let Some(kept) = self.tables.get_mut(table.index()) {
+            *kept = triomphe::Arc::new(TableState { is_left_out: true, ..TableState::new(kept.default.clone()) });
+        }
+    }
+
+    /// Returns whether [`ControlState::leave_entries_out`] was called for a table.
+    pub fn are_entries_left_out(&self, table: TableId) -> bool {
+        self.tables.get(table.index()).is_some_and(|table| table.is_left_out)
     }
 
     /// Returns the number of entries of a table.

@@ -104,6 +104,13 @@ impl StoredEntry {
         StoredEntry(ThinArc::from_header_and_slice(header, &words))
     }
 
+    /// Creates an entry that a packet has added to an exact table, with sequence number 0, for an
+    /// engine that keeps such entries itself.
+    pub fn from_packet(key: &[u64], action: StoredActionRef<'_>, idle_timeout_ns: u64) -> StoredEntry {
+        let (priority, is_const, sequence, extras) = (0, false, 0, None);
+        StoredEntry::new(EntryFields { key, action, priority, is_const, sequence, idle_timeout_ns, extras })
+    }
+
     #[inline]
     fn header(&self) -> &EntryHeader {
         &self.0.header.header

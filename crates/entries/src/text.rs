@@ -52,6 +52,9 @@ pub enum EntryTextError {
     /// A key or parameter is missing.
     #[error("{owner}: {what} `{name}` is missing")]
     Missing { owner: String, what: &'static str, name: String },
+    /// The text is not a condition on a key.
+    #[error("`{text}` is no condition; write KEY=VALUE or KEY=VALUE/LENGTH, as in `src=10.0.0.0/8`")]
+    Condition { text: String },
     /// The text is not a value.
     #[error("`{text}` is no value; write a number, 0x..., an IPv4, IPv6 or MAC address, true or false")]
     Value { text: String },
@@ -277,7 +280,7 @@ fn parse_match(key: &MatchKey, text: &str) -> Result<KeyMatch, EntryTextError> {
 
 /// Parses a number: decimal, `0x` or `0b` with `_` between digits, `true`, `false`, an IPv4, IPv6
 /// or MAC address. The length is limited, because the conversion takes quadratic time.
-fn parse_value(text: &str) -> Result<BigUint, EntryTextError> {
+pub(crate) fn parse_value(text: &str) -> Result<BigUint, EntryTextError> {
     let error = || EntryTextError::Value { text: text.to_owned() };
     if text.len() > 20_000 {
         return Err(error());

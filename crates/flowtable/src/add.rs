@@ -111,6 +111,7 @@ impl Local {
         locked.unlock(index);
         match added {
             Ok(record) => {
+                table.counters.count_added(self.number);
                 self.grow_a_little(table);
                 Addition::Added(RecordId(record))
             }

@@ -57,7 +57,7 @@ impl Inner {
             owners: Owners::new(shape.owners)?,
             free: FreeRecords::new(capacity),
             idle_times: IdleTimes::new(&shape),
-            counters: Counters::default(),
+            counters: Counters::new(shape.members),
             sweep: Mutex::default(),
             stream: Stream::default(),
             latest_tick: Padded::default(),

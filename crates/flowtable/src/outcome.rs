@@ -56,6 +56,20 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Returns the name in statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refusal::Full => "full",
+            Refusal::OwnerLimit => "owner_limit",
+            Refusal::Chain => "chain",
+            Refusal::Busy => "busy",
+            Refusal::Value => "no_value",
+            Refusal::Malformed => "malformed",
+            Refusal::Grace => "grace",
+            Refusal::TwinTaken => "twin_taken",
+        }
+    }
+
     /// All reasons, by rising number.
     pub const ALL: [Refusal; 8] = [
         Refusal::Full,

@@ -23,6 +23,16 @@ impl Member {
         RecordId(self.local.remove_if(&self.table, key, ChangeKind::Removed, kill).unwrap_or(0))
     }
 
+    /// Removes an entry by its key as one whose idle time is over, for a caller that keeps the idle
+    /// times itself. Returns the record that it had, or [`RecordId::NONE`].
+    pub fn expire(&mut self, key: &[u8]) -> RecordId {
+        self.local.assert_in_batch();
+        if key.len() != self.table.shape.key_bytes {
+            return RecordId::NONE;
+        }
+        RecordId(self.local.remove_if(&self.table, key, ChangeKind::Expired, kill).unwrap_or(0))
+    }
+
     /// Removes an entry by the twin's key.
     pub fn remove_twin(&mut self, twin_key: &[u8]) -> RecordId {
         self.local.assert_in_batch();
@@ -123,6 +133,7 @@ impl Local {
     /// Gives back all that a removed entry had. Its record waits for the end of all batches.
     fn release(&mut self, table: &Inner, record: u32, kind: ChangeKind) {
         self.note_change(table, record, kind);
+        table.counters.count_removed(self.number, kind == ChangeKind::Expired);
         table.records.look(record).store(0, Release);
         // SAFETY: the record was an entry until now, and this member's batch goes on.
         table.owners.give(unsafe { table.records.owner(record) });

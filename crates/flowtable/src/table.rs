@@ -109,7 +109,7 @@ impl FlowTable {
         self.0.idle_times.idle(profile)
     }
 
-    /// Returns counts of refusals and forced removals.
+    /// Returns counts of entries that came and went, of refusals and forced removals.
     pub fn statistics(&self) -> Statistics {
         self.0.counters.read()
     }

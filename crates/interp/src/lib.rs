@@ -117,7 +117,7 @@ pub use interp::Interp;
 pub use lookup::EntryRuntimeState;
 pub use meter::{Meter, MeterColor, MeterFill};
 pub use output::{OutPacket, Outputs};
-pub use persistent_state::{DigestMessage, IdleEntry};
+pub use persistent_state::{DigestMessage, IdleEntry, MAX_WAITING};
 pub use port_pool::PortUsage;
 pub use registers::Registers;
 pub use trace::{EntryHit, NamedValue, PacketTrace, TraceEvent, TraceStep};

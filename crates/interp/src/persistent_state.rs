@@ -323,13 +323,13 @@ impl PersistentState {
                     note(TableId(table), removed);
                 }
                 if let Some(entry) = twin {
-                    self.push_idle(&mut idle, IdleEntry { table: TableId(table), entry, deleted });
+                    self.push_idle(&mut idle, IdleEntry { table: TableId(table), entry, deleted }, MAX_WAITING);
                 }
             } else {
-                self.report_idle_twin(table, slot, now, &mut idle);
+                self.report_idle_twin(table, slot, now, &mut idle, MAX_WAITING);
                 self.rearm_idle_timer(table, slot, now);
             }
-            self.push_idle(&mut idle, IdleEntry { table: TableId(table), entry: kept, deleted });
+            self.push_idle(&mut idle, IdleEntry { table: TableId(table), entry: kept, deleted }, MAX_WAITING);
         }
         idle
     }

@@ -7,7 +7,7 @@
 use crate::exec_context::ExecContext;
 use crate::frame::Frame;
 use crate::overseer::Overseer;
-use crate::persistent_state::{ExternState, IdleEntry, MAX_WAITING, PersistentState};
+use crate::persistent_state::{ExternState, IdleEntry, PersistentState};
 use crate::port_pool::{PortLease, PortPoolStatus, PortRequest, PortUsage};
 use crate::program::DecodedCall;
 use crate::wide_int;
@@ -96,17 +96,17 @@ impl PersistentState {
     }
 
     /// Adds a notification of the twin of an idle entry that stays, and restarts the twin's timer.
-    pub fn report_idle_twin(&mut self, table: u32, slot: u32, now: u64, idle: &mut Vec<IdleEntry>) {
+    pub fn report_idle_twin(&mut self, table: u32, slot: u32, now: u64, idle: &mut Vec<IdleEntry>, max_idle: usize) {
         let Some(twin) = self.twin_slot(table as usize, slot) else { return };
         if let Some(entry) = self.entry(table as usize, twin).cloned() {
-            self.push_idle(idle, IdleEntry { table: TableId(table), entry, deleted: false });
+            self.push_idle(idle, IdleEntry { table: TableId(table), entry, deleted: false }, max_idle);
             self.rearm_idle_timer(table, twin, now);
         }
     }
 
-    /// Adds a notification of an expired entry, or counts it as lost.
-    pub fn push_idle(&mut self, idle: &mut Vec<IdleEntry>, entry: IdleEntry) {
-        if idle.len() < MAX_WAITING {
+    /// Adds a notification of an expired entry; from `max_idle` on it counts as lost.
+    pub fn push_idle(&mut self, idle: &mut Vec<IdleEntry>, entry: IdleEntry, max_idle: usize) {
+        if idle.len() < max_idle {
             idle.push(entry);
         } else {
             self.lost_messages += 1;

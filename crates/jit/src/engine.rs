@@ -1,8 +1,13 @@
 //! [`Jit`]: the public engine.
 
 mod added_entries;
+mod flow_tables;
 mod idle;
 mod writes;
+
+pub use flow_tables::{
+    FlowEntry, FlowPage, FlowQuery, FlowReader, FlowTableInfo, FlowTables, RemovedFlows, StoredFlow, StoredFlows,
+};
 
 use crate::analysis::packet_written::packet_written_tables;
 use crate::counters::WorkerCounters;
@@ -138,7 +143,7 @@ impl Jit {
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
                 let number = match program.runtime.written.get(table) {
-                    Some(_) => program.runtime.written.insert(table, entry).ok(),
+                    Some(_) => program.runtime.written.restore(table, entry),
                     None => live.entry_id(table, entry).filter(|_| host.tracks_entries(table)),
                 };
                 if let Some(number) = number {
@@ -504,7 +509,7 @@ impl Engine for Jit {
                 // last.
                 worker.stats.set_tables_version(reader.acquire().version());
                 worker.park();
-                shared.advance(now);
+                shared.advance_without_waiting(now);
             }
             Execution::Interpreted { interp, .. } => interp.lock().tick(now, out),
         }

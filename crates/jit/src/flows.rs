@@ -70,7 +70,12 @@ impl WorkerFlows {
     /// Adds an entry with this lookup key, whose value `fill` writes. Returns its record; `None` if
     /// the key is there, or the table is full.
     pub fn add_entry(&mut self, table: TableId, key: &[u8], mut fill: impl FnMut(&mut [u8])) -> Option<RecordId> {
-        let member = self.members.get_mut(table.index()).and_then(Option::as_mut)?;
+        let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) else {
+            if let Some(written) = self.shared.get(table) {
+                written.count_unjoined();
+            }
+            return None;
+        };
         let filled = |value: &mut [u8]| {
             fill(value);
             Ok::<(), Refusal>(())
@@ -108,6 +113,11 @@ impl WorkerFlows {
     /// it has added.
     pub fn held_ports(&mut self, lane: usize) -> Vec<PortLease> {
         if self.port_holder == lane { std::mem::take(&mut self.held_ports) } else { Vec::new() }
+    }
+
+    /// Returns the generation of a record that this worker's batch has added or found.
+    pub fn generation(&self, table: TableId, record: RecordId) -> u32 {
+        self.members[table.index()].as_ref().map_or(0, |member| member.generation(record))
     }
 
     /// Lists an entry that this worker has added.

@@ -66,9 +66,13 @@ mod stats;
 mod verdict;
 mod worker;
 
-pub use engine::{Jit, JitError};
+pub use engine::{
+    FlowEntry, FlowPage, FlowQuery, FlowReader, FlowTableInfo, FlowTables, Jit, JitError, RemovedFlows, StoredFlow,
+    StoredFlows,
+};
 pub use fallback_reason::FallbackReason;
 pub use lanes::supported as supports_vector_path;
+pub use packet_written::FlowTableCounts;
 pub use plan::record_layout::MAX_DECISIONS;
 pub use record::{PacketRecord, RecordedLookup};
 pub use stats::{ActionStats, EngineStats, StageStats, TableStats};

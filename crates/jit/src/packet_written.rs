@@ -11,9 +11,11 @@ use flowtable::{Addition, FlowTable, Member, RecordId, Refusal, Shape};
 use ir::{Entity, Pipeline, TableId};
 use lookup::{EntryCodec, LiveTables};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Maximum number of entries of a table that declares none.
-const DEFAULT_SIZE: u32 = 1 << 24;
+/// Maximum number of entries of a table that declares none. It bounds the memory that a scan can use,
+/// because the control state holds each entry too.
+pub const DEFAULT_SIZE: u32 = 1 << 20;
 /// Maximum number of workers of an engine, and its control side.
 const MEMBERS: usize = 256;
 
@@ -24,6 +26,8 @@ pub struct AddedEntry {
     pub table: TableId,
     /// Its record, which is its number.
     pub record: RecordId,
+    /// Generation of the record. Another one says that the entry is gone.
+    pub generation: u32,
     /// Number of its expire time profile.
     pub profile: u8,
     /// Time of the packet in nanoseconds.
@@ -40,6 +44,60 @@ pub struct PacketWrittenTable {
     pub codec: EntryCodec,
     /// Whether packets can change state of an entry that the host keeps, such as a direct counter.
     pub has_host_state: bool,
+    /// Whether the program declares no size, so that [`DEFAULT_SIZE`] holds.
+    pub has_default_size: bool,
+    /// Entries that the control plane has inserted.
+    inserted: AtomicU64,
+    /// Entries of the program, of a store or of another process.
+    restored: AtomicU64,
+    /// Additions of packets that were refused because the worker is no member of the table.
+    unjoined: AtomicU64,
+    /// Entries of packets that the control state had no space for.
+    given_up: AtomicU64,
+}
+
+/// Counts of a table that packets write, since the program was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowTableCounts {
+    /// Entries that packets have added.
+    pub added_by_packets: u64,
+    /// Entries that the control plane has inserted, without those that it has restored.
+    pub added_by_control: u64,
+    /// Entries that were removed because their idle time was over.
+    pub expired: u64,
+    /// Entries that the control plane has removed.
+    pub removed: u64,
+    /// Refused additions by reason: the names of [`Refusal`]; `no_member`: the engine has more
+    /// workers than the table has members; `control_state`: the control plane has filled the table
+    /// in the moment of the addition.
+    pub refused: Vec<(&'static str, u64)>,
+}
+
+impl PacketWrittenTable {
+    /// Returns the counts of the table.
+    pub fn counts(&self) -> FlowTableCounts {
+        let counts = self.flows.statistics();
+        let [inserted, restored] = [&self.inserted, &self.restored].map(|count| count.load(Relaxed));
+        let own = [("no_member", &self.unjoined), ("control_state", &self.given_up)];
+        let refused = Refusal::ALL.into_iter().map(|reason| (reason.name(), counts.refused(reason)));
+        FlowTableCounts {
+            added_by_packets: counts.added.saturating_sub(inserted + restored),
+            added_by_control: inserted,
+            expired: counts.expired,
+            removed: counts.removed,
+            refused: refused.chain(own.map(|(name, count)| (name, count.load(Relaxed)))).collect(),
+        }
+    }
+
+    /// Counts an addition of a worker that is no member of the table.
+    pub fn count_unjoined(&self) {
+        self.unjoined.fetch_add(1, Relaxed);
+    }
+
+    /// Counts an entry of a packet that the control state had no space for.
+    pub fn count_given_up(&self) {
+        self.given_up.fetch_add(1, Relaxed);
+    }
 }
 
 /// The tables of an engine that packets write.
@@ -72,7 +130,20 @@ impl PacketWrittenTables {
             let flows = FlowTable::new(shape, seed(id)).map_err(|_| FallbackReason::TooLarge)?;
             let has_host_state =
                 declared.direct_counter.is_some() || declared.direct_meter.is_some() || changes_sessions(pipeline, id);
-            tables.push(Some(PacketWrittenTable { flows, codec: codec.clone(), has_host_state }));
+            let has_default_size = declared.size.is_none();
+            let [inserted, restored, unjoined, given_up] = Default::default();
+            let codec = codec.clone();
+            let table = PacketWrittenTable {
+                flows,
+                codec,
+                has_host_state,
+                has_default_size,
+                inserted,
+                restored,
+                unjoined,
+                given_up,
+            };
+            tables.push(Some(table));
         }
         let control = tables.iter().map(|table| table.as_ref().and_then(|table| table.flows.join().ok())).collect();
         Ok(PacketWrittenTables { tables, control: Mutex::new(control), ..Default::default() })
@@ -127,6 +198,21 @@ impl PacketWrittenTables {
         record.is_some().then_some(record.0)
     }
 
+    /// Inserts an entry of the program, of a store or of another process. Returns its number; `None`
+    /// if the table has no space.
+    pub fn restore(&self, table: TableId, entry: &StoredEntry) -> Option<u32> {
+        let inserted = |table: &PacketWrittenTable| table.inserted.load(Relaxed);
+        let written = self.get(table)?;
+        let before = inserted(written);
+        let number = self.insert(table, entry).ok()?;
+        // Only the control plane inserts, and it does one thing at a time.
+        if inserted(written) != before {
+            written.inserted.store(before, Relaxed);
+            written.restored.fetch_add(1, Relaxed);
+        }
+        Some(number)
+    }
+
     /// Inserts an entry of the control plane. Returns its number, and with a packet's entry of the
     /// same key replaced, that of the packet's.
     ///
@@ -136,7 +222,10 @@ impl PacketWrittenTables {
         let insert = |written: &PacketWrittenTable, member: &mut Member| {
             let (key, value) = (written.codec.encode_key(entry), written.codec.encode_value(entry.action()));
             match member.find_or_add(&key, &value, 0, 0) {
-                Addition::Added(record) => Ok(record.0),
+                Addition::Added(record) => {
+                    written.inserted.fetch_add(1, Relaxed);
+                    Ok(record.0)
+                }
                 Addition::Found(_) => member.modify(&key, &value, 0).map(|record| record.0),
                 Addition::Refused(refusal) => Err(refusal),
             }
@@ -162,6 +251,16 @@ impl PacketWrittenTables {
     pub fn remove(&self, table: TableId, entry: &StoredEntry) -> Option<u32> {
         let record = self.with_control(table, |written, member| member.remove(&written.codec.encode_key(entry)))?;
         record.is_some().then_some(record.0)
+    }
+
+    /// Removes an entry whose idle time is over.
+    pub fn expire(&self, table: TableId, entry: &StoredEntry) {
+        self.with_control(table, |written, member| member.expire(&written.codec.encode_key(entry)));
+    }
+
+    /// Returns whether workers have listed entries that the control state does not have yet.
+    pub fn has_added(&self) -> bool {
+        !self.added.lock().is_empty()
     }
 
     /// Removes all entries of a table.

@@ -215,7 +215,8 @@ unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site:
         host.begin_session(table, record.unwrap_or(0), twin, ports);
     }
     for record in records.into_iter().flatten() {
-        flows.list_added(AddedEntry { table, record, profile, added_ns, has_host_state });
+        let generation = flows.generation(table, record);
+        flows.list_added(AddedEntry { table, record, generation, profile, added_ns, has_host_state });
     }
     1
 }

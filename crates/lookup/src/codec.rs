@@ -3,7 +3,7 @@
 
 use crate::encode::{EntryEncoder, KeyBuf, ValueBuf};
 use crate::lookup_layout::LookupLayout;
-use entries::{PackedKey, StoredAction, StoredActionRef, StoredEntry, action_layout};
+use entries::{KeyFilter, PackedKey, StoredAction, StoredActionRef, StoredEntry, action_layout};
 use ir::{ActionId, Pipeline, TableId};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -89,6 +89,16 @@ impl EntryCodec {
     /// Returns the number of words of an entry's key.
     pub fn entry_key_words(&self) -> usize {
         self.key_words
+    }
+
+    /// Returns a filter of lookup keys that selects the same entries as a filter of entries' keys.
+    pub fn encode_filter(&self, filter: &KeyFilter) -> KeyFilter {
+        let ([mask, value], is_contradiction) = filter.to_words(self.key_words);
+        if is_contradiction {
+            return KeyFilter::nothing();
+        }
+        let [mask, value] = [mask, value].map(|words| self.encoder.encode_key(&words, &mut KeyBuf::new()).to_vec());
+        KeyFilter::from_words(&mask, &value)
     }
 
     /// Returns the value of an action, padded with zeros to the length of the longest.

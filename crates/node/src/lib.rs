@@ -17,6 +17,7 @@
 //! | statistics by name, and how they are shown | `counts.rs`, `observe/`, `status.rs` |
 //! | access from outside | `admin/`: the control socket; `metrics/`: Prometheus |
 //! | explanations of single packets | `explain/` |
+//! | sessions: entries that packets have added | `sessions/` |
 //! | state that survives a restart | `store.rs`, `store_format.rs` |
 //! | tables that follow a region file | `region/` |
 //! | links of ports, and the paths that are left | `underlay/` |
@@ -40,6 +41,7 @@ mod migrate;
 pub mod observe;
 pub mod path_mtu;
 pub mod region;
+pub mod sessions;
 pub mod status;
 mod store;
 pub mod store_format;

@@ -1,6 +1,7 @@
 //! Status of a node, in one form for the control socket, metrics and operators. Counts cover all
 //! programs since the node's start, or since [`crate::Node::reset_counters`].
 
+use crate::observe::named_stats::FlowTableCounts;
 use packet::Counter;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,19 @@ pub struct TableStatus {
     pub misses: Counter,
     /// Counts by action.
     pub actions: Vec<ActionStatus>,
+    /// Entries that came and went, if packets add entries to the table and native code holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<FlowTableStatus>,
+}
+
+/// Entries of a table to which packets add entries, that came and went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowTableStatus {
+    /// Whether the program declares no size, so that native code's default holds.
+    pub has_default_size: bool,
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: FlowTableCounts,
 }
 
 /// A key of a table.

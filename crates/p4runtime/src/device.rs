@@ -57,6 +57,38 @@ pub enum DeviceEvent {
 /// accepted; the device counts other events as lost.
 pub type EventSink = Arc<dyn Fn(DeviceEvent) -> bool + Send + Sync>;
 
+/// Values of an entry that a read asks for and that packets change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryValues {
+    /// The direct counter.
+    pub counter: bool,
+    /// The time since the last hit.
+    pub idle: bool,
+}
+
+/// An entry with values that packets change. Values that were not asked for, or that its table does
+/// not have, are `None`.
+#[derive(Clone, Debug)]
+pub struct DeviceEntry {
+    /// The entry.
+    pub entry: StoredEntry,
+    /// Its direct counter.
+    pub counter: Option<Counter>,
+    /// Nanoseconds since its last hit, or since it was inserted.
+    pub idle_ns: Option<u64>,
+}
+
+/// A read of a table that packets write, page by page. It holds no lock and no entries between two
+/// pages. An entry is as of one moment, but not all of the same moment; an entry that is in the
+/// table all the time is read once.
+pub trait EntryPages {
+    /// Returns the next page of bounded length, which can be empty; `None` behind the last.
+    fn next_page(&mut self) -> Option<Vec<DeviceEntry>>;
+
+    /// Returns the entry with this packed key.
+    fn find(&self, key: &[u64]) -> Option<DeviceEntry>;
+}
+
 /// Interface of a device to the service. Functions can block, because they are called on threads
 /// for blocking work.
 pub trait Device: Send + Sync + 'static {
@@ -110,6 +142,17 @@ pub trait Device: Send + Sync + 'static {
     /// Returns a snapshot of the written state, unaffected by later writes. `None`: no pipeline
     /// runs.
     fn state(&self) -> Option<ControlState>;
+
+    /// Begins to read a table that packets write, with these values. `None`: its entries are those of
+    /// [`Device::state`], or another pipeline runs by now.
+    fn entry_pages(
+        &self,
+        _pipeline: &Arc<Pipeline>,
+        _table: TableId,
+        _values: EntryValues,
+    ) -> Option<Box<dyn EntryPages>> {
+        None
+    }
 
     /// Returns the ports and whether each is up; `None`: unknown.
     fn ports(&self) -> Option<BTreeMap<u32, DevicePort>> {

@@ -15,7 +15,7 @@ pub mod server;
 mod translate;
 pub mod values;
 
-pub use device::{Device, DeviceEvent, EventSink, PipelineConfig, ReconcileMode};
+pub use device::{Device, DeviceEntry, DeviceEvent, EntryPages, EntryValues, EventSink, PipelineConfig, ReconcileMode};
 pub use request_error::{Code, P4RuntimeError};
 pub use translate::{
     DigestConfig, DigestWrite, EntitySink, FIRST_HIDDEN, Oneshots, Schema, ShownStrings, StringsOf, Translation,

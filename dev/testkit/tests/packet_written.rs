@@ -21,6 +21,7 @@ fn config() -> Config {
     Config {
         pna: 100,
         add_on_miss: 75,
+        sessions: 50,
         idle: 60,
         loops: 0,
         passes: 0,
@@ -184,4 +185,51 @@ fn workers_that_add_the_same_keys_share_one_entry() {
     added.sort_unstable();
     assert_eq!(added, (0..KEYS).collect::<Vec<_>>());
     assert_eq!(control.with_state(|state| state.entry_count(ir::TableId(0))), usize::from(KEYS));
+}
+
+/// A worker that the table has no place for adds nothing, and each refusal is counted.
+#[test]
+fn a_worker_that_is_no_member_is_refused_and_counted() {
+    let pipeline = Arc::new(compile::compile(ADDS_ENTRIES, true).unwrap_or_else(|errors| panic!("{errors}")));
+    let control = Jit::new(pipeline, interp::Config::default()).expect("it loads");
+    let mut workers: Vec<Jit> = (0..260).map(|_| control.new_worker()).collect();
+    let refused = |engine: &Jit| {
+        let counts = engine.flow_tables().expect("native code").info(ir::TableId(0)).expect("the table").counts;
+        counts.refused.into_iter().find(|(reason, _)| *reason == "no_member").expect("a reason").1
+    };
+    assert_eq!((count_additions(&mut workers[0], &[1, 2]), refused(&control)), (vec![1, 2], 0));
+    let last = workers.last_mut().expect("a worker");
+    assert_eq!((count_additions(last, &[3, 4, 5]), refused(&control)), (vec![], 3));
+}
+
+/// The control plane removes entries that a worker is adding at this moment, and whose records are
+/// used again at once. The table of packets and the control state have the same entries at the end.
+#[test]
+fn entries_that_are_removed_while_packets_add_them_leave_nothing_behind() {
+    let pipeline = Arc::new(compile::compile(ADDS_ENTRIES, true).unwrap_or_else(|errors| panic!("{errors}")));
+    let control = Jit::new(pipeline, interp::Config::default()).expect("it loads");
+    let (mut worker, table) = (control.new_worker(), ir::TableId(0));
+    let flows = control.flow_tables().expect("native code");
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let removed = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let keys: Vec<u16> = (0..u16::MAX).collect();
+            (0..12).for_each(|_| drop(count_additions(&mut worker, &keys)));
+            is_done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let mut removed = 0;
+        while !is_done.load(std::sync::atomic::Ordering::Acquire) {
+            let mut cursor = Some(1);
+            while let Some(next) = cursor {
+                let page = flows.remove_page(table, &jit::FlowQuery::default(), next).expect("a flow table");
+                (cursor, removed) = (page.next, removed + page.removed);
+            }
+        }
+        removed
+    });
+    let info = flows.info(table).expect("a flow table");
+    let in_state = control.with_state(|state| state.entry_count(table)) as u64;
+    assert_eq!((in_state, info.counts.removed), (info.entries, removed));
+    assert_eq!(info.counts.added_by_packets, removed + info.entries);
+    assert!(removed > u64::from(u16::MAX), "entries were added again: {removed}");
 }

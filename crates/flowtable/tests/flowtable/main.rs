@@ -1,6 +1,7 @@
 //! Tables that packets write, against a sequential model and by several threads.
 
 mod changes;
+mod counts;
 mod ports;
 mod random;
 mod reference;

@@ -43,6 +43,8 @@ impl ExternHost {
     pub fn entry_pending(&mut self, table: TableId, number: u32, profile: u8, now_ns: u64) {
         let timeout_ns = self.expire_time(table, profile);
         self.hit_times.reset(table.index(), number);
+        // Ports of an entry that ended before the control state had it.
+        self.memory.end_session(table.index(), number);
         let Some(slot) = self.grown_slot(table, number) else { return };
         let generation = slot.generation.wrapping_add(1);
         *slot = EntrySlot {

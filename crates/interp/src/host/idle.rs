@@ -5,7 +5,7 @@
 
 use crate::host::{ExternHost, HitTimes};
 use crate::lookup::{EntryRuntimeState, EntrySlot};
-use crate::persistent_state::IdleEntry;
+use crate::persistent_state::{IdleEntry, MAX_WAITING};
 use entries::{ControlState, StoredEntry};
 use ir::{Entity, TableId};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub struct Expired {
     /// Notifications for the control plane, as from [`crate::Interp::advance_time`]; at most
     /// 65,536, further ones count as lost.
     pub idle: Vec<IdleEntry>,
+    /// Number of expired entries.
+    pub count: usize,
     /// Entries removed from the host, with their numbers. The engine removes them from its tables.
     pub deleted: Vec<(TableId, u32, StoredEntry)>,
 }
@@ -29,32 +31,39 @@ impl ExternHost {
     /// Returns the entries with an expired idle timeout at `now`. Those of tables with automatic
     /// deletion are removed from the host and from `state`.
     pub fn expire(&mut self, now: u64, state: &mut ControlState) -> Expired {
-        let expired = self.take_expired(now);
+        let expired = self.take_expired(now, usize::MAX, MAX_WAITING);
         expired.deleted.iter().for_each(|(table, _, entry)| state.remove_idle(*table, entry));
         expired
     }
 
-    /// Does what [`ExternHost::expire`] does without a state: the engine removes the deleted
-    /// entries from its own.
-    pub fn take_expired(&mut self, now: u64) -> Expired {
+    /// Does what [`ExternHost::expire`] does for at most `limit` entries and without a state: the
+    /// engine removes the deleted entries from its own. It returns at most `max_idle` notifications.
+    pub fn take_expired(&mut self, now: u64, limit: usize, max_idle: usize) -> Expired {
         self.advance(now);
         let mut expired = Expired::default();
         self.memory.end_port_rests(now);
         let times = self.hit_times.clone();
         let last_hit_ns = |table: u32, number: u32| times.last_hit_ns(table as usize, number);
-        while let Some((table, number, entry)) = self.memory.pop_idle_entry(now, last_hit_ns) {
+        while expired.count < limit
+            && let Some((table, number, entry)) = self.memory.pop_idle_entry(now, last_hit_ns)
+        {
+            expired.count += 1;
             let (id, deleted) = (TableId(table), self.memory.tables[table as usize].auto_delete);
             if deleted {
                 if let Some((twin_number, twin)) = self.entry_removed(id, number) {
-                    self.memory.push_idle(&mut expired.idle, IdleEntry { table: id, entry: twin.clone(), deleted });
+                    self.memory.push_idle(
+                        &mut expired.idle,
+                        IdleEntry { table: id, entry: twin.clone(), deleted },
+                        max_idle,
+                    );
                     expired.deleted.push((id, twin_number, twin));
                 }
                 expired.deleted.push((id, number, entry.clone()));
             } else {
-                self.memory.report_idle_twin(table, number, now, &mut expired.idle);
+                self.memory.report_idle_twin(table, number, now, &mut expired.idle, max_idle);
                 self.memory.rearm_idle_timer(table, number, now);
             }
-            self.memory.push_idle(&mut expired.idle, IdleEntry { table: id, entry, deleted });
+            self.memory.push_idle(&mut expired.idle, IdleEntry { table: id, entry, deleted }, max_idle);
         }
         expired
     }

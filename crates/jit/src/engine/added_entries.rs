@@ -3,8 +3,8 @@
 //! Workers list the entries that they add. Whatever the control plane does next enters them in the
 //! control state first, so that it reads, replaces and deletes them like its own.
 
-use super::{EngineShared, Jit};
-use crate::engine::Execution;
+use super::EngineShared;
+use super::flow_tables::HOST_ENTRIES;
 use crate::packet_written::AddedEntry;
 use entries::StoredEntry;
 use flowtable::RecordId;
@@ -12,17 +12,6 @@ use interp::host::ExternHost;
 use ir::TableId;
 use lookup::LiveTables;
 use parking_lot::MutexGuard;
-
-impl Jit {
-    /// Returns what a table that packets write has refused since it was created, by reason: a full
-    /// table, a bucket that others lock. `None` for another table, and under the interpreter.
-    pub fn written_table_statistics(&self, table: TableId) -> Option<flowtable::Statistics> {
-        match &self.execution {
-            Execution::Native { shared, .. } => Some(shared.program.runtime.written.get(table)?.flows.statistics()),
-            Execution::Interpreted { .. } => None,
-        }
-    }
-}
 
 impl EngineShared {
     /// Returns the tables, with all entries in the control state that packets have added.
@@ -38,33 +27,49 @@ impl EngineShared {
         if added.is_empty() {
             return;
         }
-        let mut host = self.host_at_latest_time();
-        for entry in added {
-            self.record_added_entry(live, &mut host, entry);
+        // The host is free again after some entries, because workers may wait for it.
+        for entries in added.chunks(HOST_ENTRIES) {
+            let mut host = self.host_at_latest_time();
+            for entry in entries {
+                self.record_added_entry(live, &mut host, *entry);
+            }
         }
     }
 
     fn record_added_entry(&self, live: &mut LiveTables, host: &mut ExternHost, added: AddedEntry) {
-        let AddedEntry { table, record, profile, added_ns, has_host_state } = added;
+        let AddedEntry { table, record, generation, profile, added_ns, has_host_state } = added;
         let read = self.program.runtime.written.with_control(table, |written, member| {
-            let entry = member.entry(record)?;
-            Some((written.codec.decode_key(entry.key), written.codec.decode_value(entry.value)))
+            let Some(entry) = member.entry(record) else { return (true, None) };
+            let is_same = entry.generation == generation;
+            (false, is_same.then(|| (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value))))
         });
-        // The control plane has replaced an entry that is gone.
-        let Some((key, action)) = read.flatten() else { return };
+        let (key, action) = match read {
+            Some((_, Some(entry))) => entry,
+            // The control plane has removed the entry since the packet added it.
+            Some((true, None)) => return self.end_refused_session(live, host, table, record),
+            // Its record is that of a later entry.
+            _ => return,
+        };
         let timeout_ns = host.expire_time(table, profile);
         match live.record_added_entry(table, key, action, timeout_ns) {
             Some(entry) => host.entry_added((table, record.0), &entry, (added_ns, profile), has_host_state),
             // The control plane has filled the state's table since the packet added the entry.
             None => {
-                let remove = |record| self.program.runtime.written.with_control(table, |_, m| m.remove_record(record));
-                remove(record);
-                if let Some((twin, entry)) = host.session_refused(table, record.0) {
-                    remove(RecordId(twin));
-                    entry.inspect(|entry| live.record_removed_entry(table, entry));
-                }
+                self.program.runtime.written.with_control(table, |written, member| {
+                    written.count_given_up();
+                    member.remove_record(record)
+                });
+                self.end_refused_session(live, host, table, record);
             }
         }
+    }
+
+    /// Ends the session of an entry that the control state does not get: its twin is removed, and
+    /// its ports are released.
+    fn end_refused_session(&self, live: &mut LiveTables, host: &mut ExternHost, table: TableId, record: RecordId) {
+        let Some((twin, entry)) = host.session_refused(table, record.0) else { return };
+        self.program.runtime.written.with_control(table, |_, member| member.remove_record(RecordId(twin)));
+        entry.inspect(|entry| live.record_removed_entry(table, entry));
     }
 
     /// Returns the number of an entry under which the host keeps its state; `None` if it keeps

@@ -1,9 +1,10 @@
 //! Time: idle times of entries, and the removal of entries whose idle timeout is over.
 
+use super::flow_tables::HOST_ENTRIES;
 use super::{EngineShared, Execution, Jit};
 use entries::StoredEntry;
-use interp::IdleEntry;
 use interp::host::ExternHost;
+use interp::{IdleEntry, MAX_WAITING};
 use ir::TableId;
 use parking_lot::MutexGuard;
 
@@ -44,9 +45,18 @@ impl Jit {
 
 impl EngineShared {
     /// Advances the time (ns) of packets and of the host. A time in the past has no effect.
-    pub(crate) fn advance(&self, now: u64) {
+    fn advance(&self, now: u64) {
         self.program.runtime.hit_times.advance(now);
         self.program.runtime.host.lock().advance(now);
+    }
+
+    /// Advances the time (ns) of packets, and that of the host if it is free: its next user advances
+    /// it otherwise.
+    pub(crate) fn advance_without_waiting(&self, now: u64) {
+        self.program.runtime.hit_times.advance(now);
+        if let Some(mut host) = self.program.runtime.host.try_lock() {
+            host.advance(now);
+        }
     }
 
     /// Returns the host with the time of the latest packet. Packets that call nothing of the host
@@ -62,20 +72,30 @@ impl EngineShared {
     fn expire(&self, now: u64) -> Vec<IdleEntry> {
         self.advance(now);
         let mut live = self.live_with_added_entries();
-        // The host is free again before the removals are published, because the publication waits
-        // for workers, which may wait for the host.
-        let expired = self.host_at_latest_time().take_expired(now);
         let written = &self.program.runtime.written;
-        let (added, others): (Vec<_>, Vec<_>) =
-            expired.deleted.iter().partition(|(table, ..)| written.get(*table).is_some());
-        for (table, _, entry) in added {
-            written.remove(*table, entry);
-            live.record_removed_entry(*table, entry);
+        let (mut idle, mut others) = (Vec::new(), Vec::new());
+        loop {
+            // The host is free again after some entries, because workers may wait for it, and before
+            // the removals are published, because the publication waits for workers.
+            let max_idle = MAX_WAITING - idle.len();
+            let expired = self.host_at_latest_time().take_expired(now, HOST_ENTRIES, max_idle);
+            for (table, _, entry) in expired.deleted {
+                if written.get(table).is_some() {
+                    written.expire(table, &entry);
+                    live.record_removed_entry(table, &entry);
+                } else {
+                    others.push((table, entry));
+                }
+            }
+            idle.extend(expired.idle);
+            if expired.count < HOST_ENTRIES {
+                break;
+            }
         }
         let mut group = live.begin_publish_group();
-        for (table, _, entry) in others {
-            group.remove_idle(*table, entry);
+        for (table, entry) in others {
+            group.remove_idle(table, &entry);
         }
-        expired.idle
+        idle
     }
 }

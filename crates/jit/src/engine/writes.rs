@@ -71,7 +71,7 @@ impl EngineShared {
         }
         for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
             let number = match tables.get(table) {
-                Some(_) => tables.insert(table, entry).ok(),
+                Some(_) => tables.restore(table, entry),
                 None => live.entry_id(table, entry).filter(|_| host.tracks_entries(table)),
             };
             if let Some(entry_id) = number {

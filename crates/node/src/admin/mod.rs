@@ -12,6 +12,7 @@
 //! | the client | [`client`] |
 //! | one packet across several processes | [`cross_node`] |
 //! | the node's responses | `responder.rs` |
+//! | sessions | `sessions.rs` |
 //! | entries as text | `present.rs` |
 
 pub mod client;
@@ -20,6 +21,7 @@ pub mod present;
 pub mod protocol;
 pub mod responder;
 pub mod server;
+mod sessions;
 
 pub use client::{ResponseStream, ask};
 pub use protocol::{ControlRequest, ControlResponse};

@@ -3,6 +3,7 @@
 use crate::config::TierLink;
 use crate::explain::{HypotheticalTrace, TracePart, TraceRequest, TraceResponse};
 use crate::region::{RegionChanges, RegionDifference, RegionStatus};
+use crate::sessions::{SessionRow, SessionSelection};
 use crate::status::{
     ControllersStatus, CounterCell, DropRow, EntryRow, NodeVersion, PortStatus, StageStatus, TableStatus, WorkerStatus,
 };
@@ -22,6 +23,21 @@ pub enum ControlRequest {
     Tables,
     /// The entries of a table: several [`ControlResponse::Entries`], then [`ControlResponse::End`].
     Entries(EntriesRequest),
+    /// Sessions: several [`ControlResponse::Sessions`], then [`ControlResponse::End`] with the number
+    /// of all that match.
+    Sessions {
+        /// The conditions.
+        selection: SessionSelection,
+        /// Maximum number of sessions that are sent; 0: they are counted only.
+        limit: u64,
+    },
+    /// Deletes sessions: [`ControlResponse::SessionsDeleted`] from time to time, then
+    /// [`ControlResponse::End`] with their number. A client that closes the connection stops the
+    /// deletion.
+    DeleteSessions {
+        /// The conditions; without one, all sessions.
+        selection: SessionSelection,
+    },
     /// The ports.
     Ports,
     /// The stages of the native code.
@@ -100,6 +116,16 @@ pub enum ControlResponse {
     Entries {
         /// At most a few hundred entries.
         entries: Vec<EntryRow>,
+    },
+    /// A chunk of the requested sessions.
+    Sessions {
+        /// At most a few hundred sessions.
+        sessions: Vec<SessionRow>,
+    },
+    /// Progress of a deletion.
+    SessionsDeleted {
+        /// Sessions that have been deleted so far.
+        deleted: u64,
     },
     /// Response to [`ControlRequest::Ports`].
     Ports {

@@ -1,8 +1,8 @@
 //! Responses of a node on its control socket.
 
-use super::present;
 use super::protocol::{ControlRequest, ControlResponse, EntriesRequest};
 use super::server::{ControlHandler, ResponseWriter};
+use super::{present, sessions};
 use crate::Node;
 use crate::explain::{ExplainError, HypotheticalTrace, TraceRequest, TraceResponse, boot_id};
 use crate::region::RegionError;
@@ -24,6 +24,12 @@ impl ControlHandler for NodeResponder {
             ControlRequest::Version => ControlResponse::Version(node.version()),
             ControlRequest::Tables => ControlResponse::Tables { tables: node.tables() },
             ControlRequest::Entries(of) => return send_entries(&node, &of, answers),
+            ControlRequest::Sessions { selection, limit } => {
+                return sessions::send_sessions(&node, &selection, limit, answers);
+            }
+            ControlRequest::DeleteSessions { selection } => {
+                return sessions::delete_sessions(&node, &selection, answers);
+            }
             ControlRequest::Ports => ControlResponse::Ports { ports: node.port_statuses() },
             ControlRequest::Stages => {
                 let interpreted = node.version().program.and_then(|program| program.interpreted);

@@ -1,6 +1,7 @@
 //! [`Node`]: the workers, the tables and the store as one device that P4Runtime controls.
 
 mod configs;
+mod flow_tables;
 mod requests;
 mod state_transfer;
 mod store_access;
@@ -242,6 +243,9 @@ impl Node {
                 why,
                 "fallback: the program runs on the reference engine, at about a tenth of native code's speed"
             );
+        }
+        for note in engine.flow_tables().map(|tables| tables.notes()).unwrap_or_default() {
+            tracing::warn!(program = engine.pipeline().name, note);
         }
         self.plane.switch_engine(engine)
     }

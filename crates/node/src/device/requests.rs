@@ -7,12 +7,16 @@ use crate::store::StoredDigest;
 use bytes::Bytes;
 use entries::{ControlState, Counter, DevicePort, StoredEntry, WriteBatch, WriteError};
 use ir::{ExternId, Pipeline, TableId};
+use jit::{StoredFlow, StoredFlows};
 use num_bigint::BigUint;
-use p4runtime::{Code, Device, DigestConfig, EventSink, P4RuntimeError, PipelineConfig, ReconcileMode, Translations};
+use p4runtime::{
+    Code, Device, DeviceEntry, DigestConfig, EntryPages, EntryValues, EventSink, P4RuntimeError, PipelineConfig,
+    ReconcileMode, Translations,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-fn no_pipeline_error() -> P4RuntimeError {
+pub(super) fn no_pipeline_error() -> P4RuntimeError {
     P4RuntimeError::new(
         Code::FailedPrecondition,
         "no pipeline runs on this device; set one with SetForwardingPipelineConfig",
@@ -56,14 +60,8 @@ impl Node {
     /// Expects packed entries.
     pub(crate) fn write_packed(&self, batches: Vec<WriteBatch>) -> Result<Vec<Result<(), WriteError>>, P4RuntimeError> {
         let mut inner = self.lock_for_write()?;
-        let NodeState { current, store_fault, .. } = &mut *inner;
-        let current = current.as_mut().ok_or_else(no_pipeline_error)?;
-        if let Some(why) = store_fault {
-            let message = format!(
-                "writes are refused until the pipeline is set again, because the last write was not stored ({why})"
-            );
-            return Err(P4RuntimeError::new(Code::Unavailable, message));
-        }
+        inner.check_store()?;
+        let current = inner.current.as_mut().ok_or_else(no_pipeline_error)?;
         let outcomes = current.engine.write_many(&batches);
         let applied = batches.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(batch, _)| batch);
         inner.with_store(|store| store.append_batches(applied))?;
@@ -96,6 +94,23 @@ impl Node {
         inner.with_store(|store| store.save_region_numbers(&bytes))?;
         inner.region_numbers = bytes;
         Ok(())
+    }
+}
+
+/// The entries of a flow table for a read.
+struct FlowPages(StoredFlows);
+
+fn device_entry(StoredFlow { entry, counter, idle_ns }: StoredFlow) -> DeviceEntry {
+    DeviceEntry { entry, counter, idle_ns }
+}
+
+impl EntryPages for FlowPages {
+    fn next_page(&mut self) -> Option<Vec<DeviceEntry>> {
+        Some(self.0.next_page()?.into_iter().map(device_entry).collect())
+    }
+
+    fn find(&self, key: &[u64]) -> Option<DeviceEntry> {
+        self.0.find(key).map(device_entry)
     }
 }
 
@@ -157,6 +172,19 @@ impl Device for Node {
 
     fn state(&self) -> Option<ControlState> {
         self.with_running(|current| Some(current.engine.with_state(ControlState::clone)))
+    }
+
+    fn entry_pages(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        table: TableId,
+        values: EntryValues,
+    ) -> Option<Box<dyn EntryPages>> {
+        let flows = self.with_running(|current| {
+            let is_same = Arc::ptr_eq(current.engine.pipeline(), pipeline);
+            current.engine.flow_tables().filter(|_| is_same)?.stored(table, values.counter || values.idle)
+        })?;
+        Some(Box::new(FlowPages(flows)))
     }
 
     fn ports(&self) -> Option<BTreeMap<u32, DevicePort>> {

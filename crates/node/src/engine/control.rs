@@ -2,7 +2,7 @@
 
 use crate::explain::{ExplainTarget, ProgramState, TraceRecord};
 use ::interp::{DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
-use ::jit::EngineStats;
+use ::jit::{EngineStats, FlowTables};
 use entries::{ControlState, Counter, EntryError, StoredEntry, UpdateError, WriteBatch, WriteError};
 use ir::{ExternId, Pipeline, TableId};
 use num_bigint::BigUint;
@@ -126,6 +126,12 @@ pub trait EngineControl: Send {
     /// Returns the approximate memory of a table in bytes.
     fn table_memory(&self, table: TableId) -> usize {
         with_state(self, |state| state.table_memory_bytes(table))
+    }
+
+    /// Returns the tables to which packets add entries, if native code holds them; otherwise their
+    /// entries are in the control-plane state only.
+    fn flow_tables(&self) -> Option<FlowTables> {
+        None
     }
 
     /// Returns the size of the native code in bytes; 0 without native code.

@@ -5,7 +5,7 @@ use super::{CapacityError, EngineControl, EngineFactory};
 use entries::{ControlState, Counter, StoredEntry, WriteBatch, WriteError};
 use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
 use ir::{ExternId, Pipeline, TableId};
-use jit::{EngineStats, Jit};
+use jit::{EngineStats, FlowTables, Jit};
 use num_bigint::BigUint;
 use p4runtime::P4RuntimeError;
 use packet::Engine;
@@ -146,6 +146,10 @@ impl EngineControl for Jit {
         Jit::table_memory(self, table)
     }
 
+    fn flow_tables(&self) -> Option<FlowTables> {
+        Jit::flow_tables(self)
+    }
+
     fn code_bytes(&self) -> usize {
         Jit::code_bytes(self)
     }
@@ -155,6 +159,8 @@ impl EngineControl for Jit {
     }
 
     fn status_notes(&self) -> Vec<String> {
-        self.fallback_reason().map(|why| fallback_note(&why.to_string())).into_iter().collect()
+        let fallback = self.fallback_reason().map(|why| fallback_note(&why.to_string()));
+        let sizes = Jit::flow_tables(self).map(|tables| tables.notes()).unwrap_or_default();
+        fallback.into_iter().chain(sizes).collect()
     }
 }

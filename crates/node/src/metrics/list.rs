@@ -5,7 +5,7 @@
 
 use super::samples::{CounterSamples, HistogramSamples, ValueSamples};
 use super::scrape::ScrapeSnapshot;
-use super::{about, packets, service, tables, underlay, workers};
+use super::{about, flow_tables, packets, service, tables, underlay, workers};
 
 /// A metric. All names have the prefix `terrace_`.
 pub struct Metric {
@@ -102,8 +102,12 @@ metrics! {
     action_bytes(table, result, action) Bytes(tables::actions): "Bytes of packets by the action that a table selected"
     table_entries(table) Gauge(tables::entries): "Current number of entries of a table"
     table_entries_max(table) Gauge(tables::high_water): "Maximum number of entries since the program started"
-    table_size(table) Gauge(tables::size): "Capacity of a table in entries; absent: unbounded"
+    table_size(table) Gauge(tables::size): "Capacity of a table in entries; absent: unbounded. A table to which packets add entries and that declares no `size` has a default one"
     table_memory_bytes(table) Gauge(tables::memory): "Approximate memory of a table's entries and lookups"
+    table_added_entries(table, by) Counter(flow_tables::added): "Entries added to a table to which packets add entries, by a `packet` or the `controller`. This and the next three: native code only"
+    table_refused_entries(table, reason) Counter(flow_tables::refused): "Additions of packets and controllers to such a table that were refused, by reason"
+    table_expired_entries(table) Counter(flow_tables::expired): "Entries of such a table that were removed because their idle time was over"
+    table_removed_entries(table) Counter(flow_tables::removed): "Entries of such a table that a controller or `terrace sessions delete` has removed"
     tier_packets(tier) Counter(tables::tiers): "Packets that a tier completed: `switch`, `kernel` (XDP), `dpu` (a flow cache) or `cpu`; absent if one engine runs the whole program"
     stage_packets(stage) Counter(tables::stage_packets): "Packets through a stage of the native code"
     stage_seconds(stage) Gauge(tables::stage_seconds): "Seconds that the workers spent in a stage, measured by the processor's cycle counter; a table lookup counts in the stage that executes it"

@@ -13,8 +13,8 @@ pub mod requests;
 use crate::counts::{PortCounts, WorkerCounts};
 use crate::host::HostCounts;
 use crate::status::{
-    ActionStatus, ControllersStatus, DropRow, HostRow, HostStatus, KeyStatus, LatencyQuantiles, NodeVersion,
-    PortStatus, ProgramStatus, RequestRow, StageStatus, TableStatus, WorkerStatus,
+    ActionStatus, ControllersStatus, DropRow, FlowTableStatus, HostRow, HostStatus, KeyStatus, LatencyQuantiles,
+    NodeVersion, PortStatus, ProgramStatus, RequestRow, StageStatus, TableStatus, WorkerStatus,
 };
 use crate::{Node, admin};
 use io::Latency;
@@ -114,12 +114,14 @@ impl Node {
                 let (entries, high_water, since_cleared) = engine.with_state(|state| {
                     (state.entry_count(id), state.peak_entries(id), state.peak_entries_since_reset(id))
                 });
+                let flows = engine.flow_tables().and_then(|tables| tables.info(id));
                 TableSnapshot {
                     name: declared.preamble.name.clone(),
                     entries: entries as u64,
                     high_water: high_water as u64,
                     high_water_since_cleared: since_cleared as u64,
-                    size: declared.size,
+                    size: flows.as_ref().map_or(declared.size, |flows| Some(flows.size.into())),
+                    has_default_size: flows.is_some_and(|flows| flows.has_default_size),
                     memory_bytes: engine.table_memory(id) as u64,
                 }
             };
@@ -147,7 +149,12 @@ impl Node {
                 kind: format!("{:?}", key.kind).to_lowercase(),
                 bits: key.ty.width(),
             };
+            let flows = now.stats.flow_tables.get(&table.name).map(|counts| {
+                let past = before.stats.flow_tables.get(&table.name).cloned().unwrap_or_default();
+                FlowTableStatus { has_default_size: table.has_default_size, counts: counts.since(&past) }
+            });
             TableStatus {
+                flows,
                 keys: declared.match_keys().map(|(_, declared)| key(declared)).collect(),
                 entries: table.entries,
                 high_water: table.high_water_since_cleared,

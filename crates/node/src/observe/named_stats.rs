@@ -19,6 +19,47 @@ pub struct TableCounts {
     pub actions: BTreeMap<String, [Counter; 2]>,
 }
 
+/// Counts of a table to which packets add entries, under native code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowTableCounts {
+    /// Entries that packets have added.
+    pub added_by_packets: u64,
+    /// Entries that the control plane has inserted.
+    pub added_by_control: u64,
+    /// Entries that were removed because their idle time was over.
+    pub expired: u64,
+    /// Entries that the control plane has removed.
+    pub removed: u64,
+    /// Refused additions by reason.
+    pub refused: BTreeMap<String, u64>,
+}
+
+impl FlowTableCounts {
+    fn add(&mut self, counts: &jit::FlowTableCounts) {
+        self.added_by_packets += counts.added_by_packets;
+        self.added_by_control += counts.added_by_control;
+        self.expired += counts.expired;
+        self.removed += counts.removed;
+        for (reason, count) in &counts.refused {
+            *self.refused.entry((*reason).to_owned()).or_default() += count;
+        }
+    }
+
+    /// Returns the difference to earlier counts.
+    pub fn since(&self, earlier: &FlowTableCounts) -> FlowTableCounts {
+        let refused = self.refused.iter().map(|(reason, count)| {
+            (reason.clone(), count.saturating_sub(earlier.refused.get(reason).copied().unwrap_or(0)))
+        });
+        FlowTableCounts {
+            added_by_packets: self.added_by_packets.saturating_sub(earlier.added_by_packets),
+            added_by_control: self.added_by_control.saturating_sub(earlier.added_by_control),
+            expired: self.expired.saturating_sub(earlier.expired),
+            removed: self.removed.saturating_sub(earlier.removed),
+            refused: refused.collect(),
+        }
+    }
+}
+
 /// Statistics of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageCounts {
@@ -38,6 +79,10 @@ pub struct NamedStats {
     /// Packets that a tier completed, by tier name ([`EngineControl::packets_by_tier`]).
     #[serde(default)]
     pub tiers: BTreeMap<String, u64>,
+    /// Counts of tables to which packets add entries, by table name. A take-over sends them in a
+    /// message of their own, because this struct's encoding is that of older versions.
+    #[serde(skip)]
+    pub flow_tables: BTreeMap<String, FlowTableCounts>,
 }
 
 /// Returns the names of a program's stages: `parser`, the table that is looked up (with `#2` and so
@@ -62,6 +107,11 @@ impl NamedStats {
     pub fn add_engine(&mut self, pipeline: &Pipeline, engine: &dyn EngineControl) {
         for (tier, packets) in engine.packets_by_tier() {
             *self.tiers.entry(tier.to_owned()).or_default() += packets;
+        }
+        for (table, counts) in engine.flow_tables().iter().flat_map(|tables| {
+            tables.ids().filter_map(|table| Some((table, tables.info(table)?.counts))).collect::<Vec<_>>()
+        }) {
+            self.flow_tables.entry(pipeline.tables[table].preamble.name.clone()).or_default().add(&counts);
         }
         let tallies = engine.tallies();
         for place in &tallies.tables {
@@ -90,6 +140,7 @@ impl NamedStats {
     pub fn retain_names_of(&mut self, pipeline: &Pipeline, stages: &[StageStats]) {
         let tables: Vec<&str> = pipeline.tables.values().map(|table| table.preamble.name.as_str()).collect();
         self.tables.retain(|name, _| tables.contains(&name.as_str()));
+        self.flow_tables.retain(|name, _| tables.contains(&name.as_str()));
         let names = stage_names(pipeline, stages);
         self.stages.retain(|name, _| names.contains(name));
         for counts in self.tables.values_mut() {

@@ -58,8 +58,11 @@ pub struct TableSnapshot {
     pub high_water: u64,
     /// High-water mark of entries since [`crate::Node::reset_counters`].
     pub high_water_since_cleared: u64,
-    /// Maximum number of entries.
+    /// Maximum number of entries: the declared one, or that of native code for a table to which
+    /// packets add entries.
     pub size: Option<u64>,
+    /// Whether the program declares no size, so that `size` is native code's default.
+    pub has_default_size: bool,
     /// Memory in bytes.
     pub memory_bytes: u64,
 }

@@ -4,6 +4,7 @@ use super::fd_channel::FdChannel;
 use super::message::{FinalState, Hello, NewSideMessage, OldSideMessage, TransferredState, Welcome};
 use super::{PROTOCOLS, TakeoverError};
 use crate::device::{Node, NodeParts, RunningPipeline, config_from_store, load_batches};
+use crate::observe::named_stats::{FlowTableCounts, NamedStats};
 use crate::store::{Store, StoredConfig, StoredDigest};
 use crate::{dynamic_state, migrate, store_format};
 use entries::{ControlState, WriteBatch};
@@ -12,6 +13,7 @@ use io::{AttachedPort, Port, PortTransfer, open_transferred};
 use p4runtime::server::DigestSnapshot;
 use p4runtime::{DigestConfig, PipelineConfig};
 use packet::PortId;
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -66,7 +68,16 @@ pub fn take(
     let mut line = FdChannel::new(stream)?;
     negotiate_version(&mut line, parts.device_id)?;
     let (ports, listening, missing, waiting) = Default::default();
-    let mut taking = IncomingTakeover { line, ports, listening, missing, waiting, held: None, taps: Vec::new() };
+    let mut taking = IncomingTakeover {
+        line,
+        ports,
+        listening,
+        missing,
+        waiting,
+        held: None,
+        taps: Vec::new(),
+        flow_tables: BTreeMap::new(),
+    };
     match taking.run_protocol(parts, store, expected) {
         Ok(node) => {
             let IncomingTakeover { line, listening, missing, .. } = taking;
@@ -132,6 +143,8 @@ struct IncomingTakeover {
     held: Option<TransferredState>,
     /// TAPs of the host sides of ports.
     taps: Vec<(PortId, String, OwnedFd)>,
+    /// Counts of tables to which packets add entries.
+    flow_tables: BTreeMap<String, FlowTableCounts>,
 }
 
 impl IncomingTakeover {
@@ -156,7 +169,8 @@ impl IncomingTakeover {
         self.line.send_message(&NewSideMessage::StoreOpen)?;
         let last = self.receive_ports(&node, workers, expected)?;
         node.set_predecessor_counts(last.counts.into_worker_counts());
-        node.lock_state().past_stats = last.tallied;
+        let flow_tables = std::mem::take(&mut self.flow_tables);
+        node.lock_state().past_stats = NamedStats { flow_tables, ..last.tallied };
         self.restore_server_state(&node)?;
         for packet in last.packets {
             let _ = node.plane.packet_out(&packet);
@@ -319,6 +333,7 @@ impl IncomingTakeover {
                     let tap = descriptors.into_iter().next();
                     self.taps.extend(tap.map(|descriptor| (PortId(port), name, descriptor)));
                 }
+                (OldSideMessage::FlowTables(counts), _) => self.flow_tables = counts,
                 (OldSideMessage::Listener(address), descriptors) => {
                     let listener = descriptors.into_iter().next();
                     self.listening.extend(listener.map(|socket| (address, TcpListener::from(socket))));

@@ -3,7 +3,7 @@
 //! later versions of the protocol only append.
 
 use crate::dynamic_state::DynamicState;
-use crate::observe::named_stats::NamedStats;
+use crate::observe::named_stats::{FlowTableCounts, NamedStats};
 use crate::store::StoredConfig;
 use crate::store_format::{NumberWords, number_to_words, words_to_number};
 use crate::{PortCounts, WorkerCounts};
@@ -72,6 +72,8 @@ pub enum OldSideMessage {
     Numbers(Vec<u8>),
     /// Protocol 4. The TAP on the host side of a port, as a descriptor, with its name.
     HostTap { port: u32, name: String },
+    /// Protocol 5. Counts of tables to which packets add entries, by name.
+    FlowTables(BTreeMap<String, FlowTableCounts>),
 }
 
 /// A digest's configuration: maximum delay of a message (ns), maximum number of messages in a list,

@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// Supported protocol versions, best first.
-const PROTOCOLS: &[u32] = &[4, 3, 2, 1];
+const PROTOCOLS: &[u32] = &[5, 4, 3, 2, 1];
 /// First version that transfers meter levels, idle times, digests, and batches that wait for
 /// `COMMIT`.
 const WITH_LEVELS: u32 = 2;
@@ -48,6 +48,8 @@ const WITH_LEVELS: u32 = 2;
 const WITH_NUMBERS: u32 = 3;
 /// First version that transfers the TAPs of uplinks' host sides.
 const WITH_HOST: u32 = 4;
+/// First version that transfers the counts of tables to which packets add entries.
+const WITH_FLOW_TABLES: u32 = 5;
 
 /// A take-over failed; the old process continues.
 #[derive(Debug, Error)]

@@ -2,7 +2,7 @@
 
 use super::fd_channel::FdChannel;
 use super::message::{FinalState, Hello, NewSideMessage, OldSideMessage, TransferredCounts, TransferredState, Welcome};
-use super::{PROTOCOLS, TakeoverError, WITH_HOST, WITH_LEVELS, WITH_NUMBERS, changes};
+use super::{PROTOCOLS, TakeoverError, WITH_FLOW_TABLES, WITH_HOST, WITH_LEVELS, WITH_NUMBERS, changes};
 use crate::data_plane::PausedPort;
 use crate::device::{Node, WriteGate, config_to_store};
 use crate::migrate::PipelineMapping;
@@ -316,6 +316,10 @@ impl OutgoingTakeover<'_> {
         }
         last.packets.clone_from(&self.pending_packets);
         last.tallied = self.node.named_stats();
+        if self.protocol >= WITH_FLOW_TABLES {
+            let counts = std::mem::take(&mut last.tallied.flow_tables);
+            self.line.send_message(&OldSideMessage::FlowTables(counts))?;
+        }
         let mut counts = self.node.counts();
         counts.push(self.node.bypass_counts());
         last.counts = TransferredCounts::from_worker_counts(&counts, &handed);

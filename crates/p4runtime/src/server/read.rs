@@ -16,6 +16,7 @@ use super::role::RoleScope;
 use super::saved_config::UnstartedDevice;
 use crate::proto::v1::entity::Entity as E;
 use crate::proto::v1::{Entity, ReadRequest, ReadResponse};
+use crate::translate::leave_paged_tables_out;
 use crate::{Code, Device, P4RuntimeError};
 use prost::Message;
 use std::ops::ControlFlow;
@@ -29,7 +30,8 @@ use tonic::Status;
 /// least.
 const NICER: i32 = 10;
 
-/// Source of a read. All data is of one moment, except values that packets change.
+/// Source of a read. All data is of one moment, except values that packets change, and the entries of
+/// tables that packets write ([`crate::EntryPages`]).
 struct ReadSnapshot {
     device: Arc<dyn Device>,
     target: ConfigSnapshot,
@@ -172,11 +174,12 @@ impl ServerState {
     }
 
     fn snapshot(&self, scope: Arc<RoleScope>) -> Result<ReadSnapshot, P4RuntimeError> {
-        let target = self.config_snapshot()?;
+        let mut target = self.config_snapshot()?;
         let device: Arc<dyn Device> = match target.awaits_commit {
             true => Arc::new(UnstartedDevice(target.program.config.pipeline.clone())),
             false => self.device.clone(),
         };
+        leave_paged_tables_out(&*device, target.program.schema.pipeline(), &mut target.state);
         Ok(ReadSnapshot { device, target, scope })
     }
 

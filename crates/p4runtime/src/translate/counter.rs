@@ -5,8 +5,8 @@ use super::schema::{ObjectSchema, Schema, TableSchema, find};
 use super::update::only_modify;
 use super::{EntitySink, ReadFlow, entity};
 use crate::proto::v1;
-use crate::{Code, Device, P4RuntimeError};
-use entries::{ControlState, Counter, StateUpdate, StoredEntry, UpdateKind};
+use crate::{Code, Device, DeviceEntry, EntryValues, P4RuntimeError};
+use entries::{ControlState, Counter, StateUpdate, UpdateKind};
 use std::ops::ControlFlow;
 
 /// Maximum number of elements of a write without an index.
@@ -88,6 +88,16 @@ pub(super) fn index_message(index: u64) -> Option<v1::Index> {
     Some(v1::Index { index: i64::try_from(index).unwrap_or(i64::MAX) })
 }
 
+/// A resource that entries have.
+pub(super) struct DirectResource<'a> {
+    /// The values that packets change.
+    pub values: EntryValues,
+    /// Returns whether the entries of a table have it.
+    pub is_in: &'a dyn Fn(&ir::Table) -> bool,
+    /// Returns the error for a table without it.
+    pub refuse: &'a dyn Fn(&TableSchema) -> P4RuntimeError,
+}
+
 impl Schema {
     pub(super) fn counter_write(
         &self,
@@ -156,52 +166,50 @@ impl Schema {
         sink: EntitySink<'_>,
     ) -> ReadFlow {
         let has = |table: &ir::Table| table.direct_counter.is_some();
-        let show = |table: &TableSchema, entry: &StoredEntry, key: v1::TableEntry| {
-            let data = device.direct_counter(table.id, entry).map(encode_counter);
+        let show = |entry: &DeviceEntry, key: v1::TableEntry| {
+            let data = entry.counter.map(encode_counter);
             v1::entity::Entity::DirectCounterEntry(v1::DirectCounterEntry { table_entry: Some(key), data })
         };
-        self.read_direct(state, wanted.table_entry.as_ref(), &has, &no_counter, &show, sink)
+        let values = EntryValues { counter: true, idle: false };
+        let resource = DirectResource { values, is_in: &has, refuse: &no_counter };
+        self.read_direct((device, state), wanted.table_entry.as_ref(), &resource, &show, sink)
     }
 
-    /// Reads direct resources: of all tables that have them (`has_resource`), of all entries of a
-    /// table, or of one entry, which must exist. `encode` encodes the resource of an entry,
-    /// `refuse` returns the error for a table without it.
+    /// Reads a direct resource: of all tables that have it, of all entries of a table, or of one
+    /// entry, which must exist. `encode` encodes the resource of an entry.
     pub(super) fn read_direct(
         &self,
-        state: &ControlState,
+        source: (&dyn Device, &ControlState),
         pattern: Option<&v1::TableEntry>,
-        has_resource: &dyn Fn(&ir::Table) -> bool,
-        refuse: &dyn Fn(&TableSchema) -> P4RuntimeError,
-        encode: &dyn Fn(&TableSchema, &StoredEntry, v1::TableEntry) -> v1::entity::Entity,
+        resource: &DirectResource<'_>,
+        encode: &dyn Fn(&DeviceEntry, v1::TableEntry) -> v1::entity::Entity,
         sink: EntitySink<'_>,
     ) -> ReadFlow {
         let mut send_entries = |table: &TableSchema| {
-            for entry in state.entries(table.id) {
-                sink(entity(encode(table, entry, self.entry_key(table, entry))))?;
-            }
-            ControlFlow::Continue(())
+            let mut send = |it: DeviceEntry| sink(entity(encode(&it, self.entry_key(table, &it.entry))));
+            self.visit_entries(source, table.id, resource.values, &|_| true, &mut send)
         };
         let Some(pattern) = pattern.filter(|pattern| pattern.table_id != 0) else {
-            for table in self.tables.values().filter(|table| has_resource(&self.pipeline.tables[table.id])) {
-                if send_entries(table).is_break() {
+            for table in self.tables.values().filter(|table| (resource.is_in)(&self.pipeline.tables[table.id])) {
+                if send_entries(table)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             return Ok(ControlFlow::Continue(()));
         };
         let (table, declared) = self.table(pattern.table_id)?;
-        if !has_resource(declared) {
-            return Err(refuse(table));
+        if !(resource.is_in)(declared) {
+            return Err((resource.refuse)(table));
         }
         if pattern.r#match.is_empty() && pattern.priority == 0 && !pattern.is_default_action {
-            return Ok(send_entries(table));
+            return send_entries(table);
         }
         let (table, _, id) = self.entry_id(pattern)?;
         let key = super::keys::pack_key(&table.layout, &id.keys);
-        let Some(entry) = state.get_entry(table.id, &key, id.priority) else {
+        let Some(found) = self.find_entry(source, table.id, (&key, id.priority), resource.values)? else {
             return Err(self.no_entry(table, &id.keys, id.priority));
         };
-        Ok(sink(entity(encode(table, entry, self.entry_key(table, entry)))))
+        Ok(sink(entity(encode(&found, self.entry_key(table, &found.entry)))))
     }
 }
 

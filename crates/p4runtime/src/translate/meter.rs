@@ -1,12 +1,14 @@
 //! `MeterEntry` and `DirectMeterEntry`: two rates and three colors (RFC 2698).
 
-use super::counter::{decode_index, for_each, index_message, selected_elements, selected_objects, table_entry};
+use super::counter::{
+    DirectResource, decode_index, for_each, index_message, selected_elements, selected_objects, table_entry,
+};
 use super::schema::{Schema, TableSchema, find};
 use super::update::only_modify;
 use super::{EntitySink, ReadFlow, entity};
-use crate::P4RuntimeError;
 use crate::proto::v1;
-use entries::{ControlState, MeterConfig, StateUpdate, StoredEntry, UpdateKind};
+use crate::{Device, DeviceEntry, EntryValues, P4RuntimeError};
+use entries::{ControlState, MeterConfig, StateUpdate, UpdateKind};
 use std::ops::ControlFlow;
 
 /// Decodes the configuration of a meter. The write checks later that the peak rate is not below the
@@ -107,6 +109,7 @@ impl Schema {
 
     pub(super) fn read_direct_meters(
         &self,
+        device: &dyn Device,
         state: &ControlState,
         given: &v1::DirectMeterEntry,
         sink: EntitySink<'_>,
@@ -115,11 +118,12 @@ impl Schema {
             return Err(no_color_counters("direct meters"));
         }
         let has = |table: &ir::Table| table.direct_meter.is_some();
-        let show = |_: &TableSchema, entry: &StoredEntry, key: v1::TableEntry| {
-            let config = entry.meter().map(encode_meter);
+        let show = |entry: &DeviceEntry, key: v1::TableEntry| {
+            let config = entry.entry.meter().map(encode_meter);
             let message = v1::DirectMeterEntry { table_entry: Some(key), config, counter_data: None };
             v1::entity::Entity::DirectMeterEntry(message)
         };
-        self.read_direct(state, given.table_entry.as_ref(), &has, &no_meter, &show, sink)
+        let resource = DirectResource { values: EntryValues::default(), is_in: &has, refuse: &no_meter };
+        self.read_direct((device, state), given.table_entry.as_ref(), &resource, &show, sink)
     }
 }

@@ -36,6 +36,7 @@ mod reserved_ids;
 mod scalar;
 mod schema;
 mod strings;
+mod table_entries;
 mod update;
 mod update_encoding;
 mod value_set;
@@ -45,6 +46,7 @@ pub use oneshot::Oneshots;
 pub use reserved_ids::FIRST_HIDDEN;
 pub use schema::Schema;
 pub use strings::{ShownStrings, StringsOf, Translation, Translations, string_width};
+pub(crate) use table_entries::leave_paged_tables_out;
 
 use crate::P4RuntimeError;
 use crate::proto::v1;

@@ -55,7 +55,7 @@ impl Schema {
             E::CounterEntry(pattern) => self.read_counters(device, pattern, sink),
             E::DirectCounterEntry(pattern) => self.read_direct_counters(device, state, pattern, sink),
             E::MeterEntry(pattern) => self.read_meters(state, pattern, sink),
-            E::DirectMeterEntry(pattern) => self.read_direct_meters(state, pattern, sink),
+            E::DirectMeterEntry(pattern) => self.read_direct_meters(device, state, pattern, sink),
             E::RegisterEntry(pattern) => self.read_registers(device, pattern, sink),
             E::ValueSetEntry(pattern) => self.read_value_sets(state, pattern, sink),
             E::PacketReplicationEngineEntry(pattern) => replication::read(state, pattern, sink),

@@ -7,7 +7,7 @@ use super::keys::pack_key;
 use super::schema::{Schema, TableSchema};
 use super::{EntitySink, ReadFlow, entity};
 use crate::proto::v1;
-use crate::{Device, P4RuntimeError};
+use crate::{Device, DeviceEntry, EntryValues, P4RuntimeError};
 use entries::{ControlState, PackedKey, StoredAction, StoredActionRef, StoredEntry};
 use ir::{ActionId, TableId};
 use std::ops::ControlFlow;
@@ -18,6 +18,13 @@ struct DirectResources {
     counter: bool,
     meter: bool,
     hit: bool,
+}
+
+impl DirectResources {
+    /// Returns those that packets change.
+    fn values(self) -> EntryValues {
+        EntryValues { counter: self.counter, idle: self.hit }
+    }
 }
 
 /// Conditions on the entries of a read.
@@ -66,21 +73,17 @@ impl Schema {
             return Ok(sink(self.default_message(state, table, declared)));
         }
         let filter = self.filter(table, declared, pattern)?;
-        let mut send = |entry: &StoredEntry| {
-            let message = self.entry_message(device, state, table, declared, entry, direct);
+        let mut send = |entry: DeviceEntry| {
+            let message = self.entry_message(state, table, declared, &entry, direct);
             sink(entity(v1::entity::Entity::TableEntry(message)))
         };
+        let source = (device, state);
         // An entry with all of its key and priority given is found by a single lookup.
         if let Some(key) = filter.key.as_ref().filter(|_| declared.has_priority() == (filter.priority != 0)) {
-            let entry = state.get_entry(table.id, key, filter.priority).filter(|entry| filter.matches(entry));
-            return Ok(entry.map_or(ControlFlow::Continue(()), send));
+            let entry = self.find_entry(source, table.id, (key, filter.priority), direct.values())?;
+            return Ok(entry.filter(|it| filter.matches(&it.entry)).map_or(ControlFlow::Continue(()), send));
         }
-        for entry in state.entries(table.id).filter(|entry| filter.matches(entry)) {
-            if send(entry).is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+        self.visit_entries(source, table.id, direct.values(), &|entry| filter.matches(entry), &mut send)
     }
 
     /// Reads the entries of all tables. P4Runtime permits no filter then.
@@ -113,11 +116,12 @@ impl Schema {
                 meter: pattern.meter_config.is_some() && declared.direct_meter.is_some(),
                 hit: pattern.time_since_last_hit.is_some() && declared.idle_timeout,
             };
-            for entry in state.entries(table.id) {
-                let message = self.entry_message(device, state, table, declared, entry, direct);
-                if sink(entity(v1::entity::Entity::TableEntry(message))).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
+            let mut send = |entry: DeviceEntry| {
+                let message = self.entry_message(state, table, declared, &entry, direct);
+                sink(entity(v1::entity::Entity::TableEntry(message)))
+            };
+            if self.visit_entries((device, state), table.id, direct.values(), &|_| true, &mut send)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -170,11 +174,10 @@ impl Schema {
     /// Encodes an entry, with the direct resources that `direct` names.
     fn entry_message(
         &self,
-        device: &dyn Device,
         state: &ControlState,
         table: &TableSchema,
         declared: &ir::Table,
-        entry: &StoredEntry,
+        DeviceEntry { entry, counter, idle_ns }: &DeviceEntry,
         direct: DirectResources,
     ) -> v1::TableEntry {
         use v1::table_action::Type as T;
@@ -191,8 +194,8 @@ impl Schema {
                 }),
             },
         };
-        let counter = direct.counter.then(|| device.direct_counter(table.id, entry).unwrap_or_default());
-        let idle_ns = direct.hit.then(|| device.idle_for(table.id, entry).unwrap_or(0));
+        let counter = direct.counter.then(|| counter.unwrap_or_default());
+        let idle_ns = direct.hit.then(|| idle_ns.unwrap_or(0));
         v1::TableEntry {
             action: Some(v1::TableAction { r#type: Some(action) }),
             controller_metadata: metadata.cookie,

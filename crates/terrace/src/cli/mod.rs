@@ -15,15 +15,18 @@ mod gateway;
 mod inputs;
 mod io_args;
 mod lab;
+mod node_socket;
 #[cfg(feature = "wings")]
 mod plan;
 mod program_args;
 mod region;
 mod run;
+mod sessions;
 mod show;
 #[cfg(feature = "wings")]
 mod sizing;
 mod stf;
+mod text_table;
 mod trace;
 pub mod ui;
 
@@ -79,6 +82,7 @@ enum Command {
     /// Explain which parts of a packet's path a flow cache can keep: `terrace trace --offload`.
     WhyNotOffloaded(Box<trace::TraceArgs>),
     Show(show::ShowArgs),
+    Sessions(sessions::SessionsArgs),
     ResetCounters(show::ResetCountersArgs),
     Gateway(gateway::GatewayArgs),
     Lab(lab::LabArgs),
@@ -123,6 +127,7 @@ fn run(command: Command, ui: OutputSettings) -> Result<(), CommandError> {
         Command::Trace(args) => args.run(ui),
         Command::WhyNotOffloaded(args) => args.why_not_offloaded(ui),
         Command::Show(args) => args.run(ui),
+        Command::Sessions(args) => args.run(ui),
         Command::ResetCounters(args) => args.run(ui),
         Command::Gateway(args) => args.run(ui),
         Command::Lab(args) => args.run(ui),

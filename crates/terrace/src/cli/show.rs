@@ -1,36 +1,16 @@
 //! `terrace show` and `terrace reset-counters`: print and reset the status of a running node.
 
 use super::failure::CommandError;
-use super::ui::{OutputSettings, print_line, style};
-use clap::{Args, Subcommand, ValueEnum};
-use comfy_table::{CellAlignment, Table, presets};
-use node::admin::client::RequestError;
+pub use super::node_socket::{NodeArgs, USUAL_SOCKET, failed, unexpected};
+use super::sessions::SessionsViewArgs;
+use super::text_table::{OutputFormat, TextTable, format_optional, numeric_sort_key, print_json};
+use super::ui::{OutputSettings, print_line};
+use clap::{Args, Subcommand};
 use node::admin::protocol::{ControlRequest, ControlResponse, EntriesRequest};
 use node::admin::{ResponseStream, ask};
-use node::status::{CounterCell, EntryRow, LatencyQuantiles, PortState, ShownValue};
+use node::status::{CounterCell, EntryRow, FlowTableStatus, LatencyQuantiles, PortState, ShownValue};
 use packet::Counter;
-use std::path::{Path, PathBuf};
-
-/// Default control socket of a node.
-pub const USUAL_SOCKET: &str = "/run/terrace/control.sock";
-
-/// Options that select a node.
-#[derive(Clone, Debug, Args)]
-pub struct NodeArgs {
-    /// Control socket of the node: `socket` under [control] in its configuration.
-    #[arg(long = "node", value_name = "SOCKET", env = "TERRACE_NODE", default_value = USUAL_SOCKET, global = true)]
-    socket: PathBuf,
-    /// Use the gateway of this lab.
-    #[arg(long, value_name = "NAME", conflicts_with = "socket", global = true)]
-    lab: Option<String>,
-}
-
-impl NodeArgs {
-    /// Returns the path of the control socket.
-    pub fn socket(&self) -> PathBuf {
-        self.lab.as_deref().map_or_else(|| self.socket.clone(), crate::lab::control_socket)
-    }
-}
+use std::path::Path;
 
 /// Show the state of a running node: tables, ports, stages, drops, workers, controllers.
 ///
@@ -46,18 +26,6 @@ pub struct ShowArgs {
     format: OutputFormat,
 }
 
-/// Output format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum OutputFormat {
-    /// Text tables.
-    #[default]
-    Text,
-    /// One JSON document.
-    Json,
-    /// Comma-separated values with a header (RFC 4180).
-    Csv,
-}
-
 #[derive(Debug, Subcommand)]
 enum ShowSubject {
     /// Tables: entries, memory, hits and misses, actions.
@@ -66,6 +34,8 @@ enum ShowSubject {
     Actions,
     /// Entries of a table.
     Table(TableArgs),
+    /// Sessions: entries that packets have added, with their idle times.
+    Sessions(SessionsViewArgs),
     /// Ports: received, sent, lost.
     Ports,
     /// Stages of the native code with their share of the time.
@@ -115,27 +85,13 @@ impl ResetCountersArgs {
     }
 }
 
-/// Returns the command error for a failed request to a node.
-pub fn failed(error: RequestError) -> CommandError {
-    match error {
-        RequestError::Refused(message) => CommandError::Refused(message),
-        other => CommandError::environment(other),
-    }
-}
-
-/// Returns the error for a response of an unexpected type.
-pub fn unexpected(answer: &ControlResponse) -> CommandError {
-    let text = serde_json::to_string(answer).unwrap_or_default();
-    let text: String = text.chars().take(100).collect();
-    CommandError::Environment(format!("the node sent an unexpected response ({text}); is it of another version?"))
-}
-
 impl ShowArgs {
     /// Asks the node for the subject of the command and prints it as text tables, CSV or JSON.
     pub(super) fn run(self, ui: OutputSettings) -> Result<(), CommandError> {
         let format = if ui.json { OutputFormat::Json } else { self.format };
         let request = match &self.what {
             ShowSubject::Table(args) => return self.entries(args, format),
+            ShowSubject::Sessions(args) => return args.run(&self.node.socket(), format),
             ShowSubject::Counters => return self.counters(format),
             ShowSubject::Tables | ShowSubject::Actions => ControlRequest::Tables,
             ShowSubject::Ports => ControlRequest::Ports,
@@ -213,61 +169,6 @@ pub fn counters(socket: &Path) -> Result<Vec<CounterCell>, CommandError> {
     }
 }
 
-fn print_json(value: &impl serde::Serialize) -> Result<(), CommandError> {
-    print_line(&serde_json::to_string_pretty(value).map_err(|error| CommandError::Bug(error.to_string()))?)
-}
-
-/// Returns a sort key in which numbers are ordered by value.
-fn numeric_sort_key(keys: &[ShownValue]) -> Vec<(u128, String)> {
-    let parts = keys.iter().flat_map(|key| key.value.split(['.', '/', ':', ' ']));
-    parts.map(|part| (part.parse().unwrap_or(u128::MAX), part.to_owned())).collect()
-}
-
-/// Rows under column headings.
-struct TextTable {
-    title: Option<&'static str>,
-    head: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
-    /// Columns of text, which are left-aligned. Other columns are right-aligned.
-    left: Vec<usize>,
-}
-
-impl TextTable {
-    fn new(head: &[&'static str], left: &[usize], rows: impl Iterator<Item = Vec<String>>) -> TextTable {
-        TextTable { title: None, head: head.to_vec(), rows: rows.collect(), left: left.to_vec() }
-    }
-
-    fn titled(self, title: &'static str) -> TextTable {
-        TextTable { title: Some(title), ..self }
-    }
-
-    /// Prints the table: CSV with its header, or aligned text without borders.
-    fn print(&self, format: OutputFormat) -> Result<(), CommandError> {
-        if format == OutputFormat::Csv {
-            let mut writer = csv::Writer::from_writer(Vec::new());
-            let failed = |error: csv::Error| CommandError::Bug(error.to_string());
-            writer.write_record(&self.head).map_err(failed)?;
-            self.rows.iter().try_for_each(|row| writer.write_record(row)).map_err(failed)?;
-            let bytes = writer.into_inner().map_err(|error| CommandError::Bug(error.to_string()))?;
-            return print_line(&String::from_utf8_lossy(&bytes));
-        }
-        let mut table = Table::new();
-        table.load_preset(presets::NOTHING).set_header(self.head.clone()).add_rows(self.rows.clone());
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            if !self.left.contains(&index) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-        let (header_line, rows) =
-            lines.split_first().map_or(("", &[][..]), |(header_line, rows)| (header_line.as_str(), rows));
-        let (bold, name) = (style::HEAD, style::NAME);
-        let title = self.title.map(|title| format!("{name}{title}{name:#}\n")).unwrap_or_default();
-        print_line(&format!("{title}{bold}{header_line}{bold:#}\n{}", rows.join("\n")))
-    }
-}
-
 fn format_counter(count: &Counter) -> [String; 2] {
     [count.packets.to_string(), count.bytes.to_string()]
 }
@@ -282,10 +183,6 @@ fn microseconds(nanoseconds: u64) -> String {
 
 fn format_latencies(times: &LatencyQuantiles) -> [String; 4] {
     [times.p50, times.p99, times.p999, times.max].map(microseconds)
-}
-
-fn format_optional(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 /// Returns the state of a port: why it is down, or its link's state, and how often it was down.
@@ -414,7 +311,29 @@ fn table_sheets(tables: &[node::status::TableStatus]) -> Vec<TextTable> {
     });
     let actions =
         TextTable::new(&["TABLE", "ACTION", "BY HIT", "BY MISS", "BYTES"], &[0, 1], actions).titled("actions");
-    vec![TextTable::new(&head, &[0], tables.iter().map(row)), actions]
+    let mut sheets = vec![TextTable::new(&head, &[0], tables.iter().map(row)), actions];
+    sheets.extend(flow_table_sheet(tables));
+    sheets
+}
+
+/// Returns a table of entries that came and went, of the tables to which packets add entries.
+fn flow_table_sheet(tables: &[node::status::TableStatus]) -> Option<TextTable> {
+    let row = |table: &node::status::TableStatus| {
+        let FlowTableStatus { has_default_size, counts } = table.flows.as_ref()?;
+        let size = format_optional(table.size);
+        let size = if *has_default_size { format!("{size} (default)") } else { size };
+        let refused = counts.refused.iter().filter(|(_, count)| **count != 0);
+        let refused: Vec<String> = refused.map(|(reason, count)| format!("{reason} {count}")).collect();
+        let refused = if refused.is_empty() { "-".to_owned() } else { refused.join(", ") };
+        let counts = [counts.added_by_packets, counts.added_by_control, counts.expired, counts.removed];
+        let mut row = vec![table.name.clone(), size];
+        row.extend(counts.map(|count| count.to_string()).into_iter().chain([refused]));
+        Some(row)
+    };
+    let rows: Vec<Vec<String>> = tables.iter().filter_map(row).collect();
+    let head = ["TABLE", "SIZE", "ADDED BY PACKETS", "BY CONTROLLER", "EXPIRED", "REMOVED", "REFUSED"];
+    let sheet = TextTable::new(&head, &[0, 6], rows.into_iter()).titled("sessions");
+    (!sheet.is_empty()).then_some(sheet)
 }
 
 /// Returns the tables of controllers, requests and the server's counts.

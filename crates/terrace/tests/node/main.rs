@@ -4,5 +4,6 @@
 #[path = "../command/mod.rs"]
 mod command;
 mod lab;
+mod sessions;
 mod show;
 mod trace;

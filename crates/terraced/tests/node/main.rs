@@ -7,6 +7,7 @@ mod explain;
 mod levels;
 mod observed;
 mod restart;
+mod sessions;
 mod store;
 mod support;
 mod switch;

@@ -45,6 +45,8 @@ pub struct Config {
     pub profiles: u8,
     /// PNA tables to which the data plane adds entries.
     pub add_on_miss: u8,
+    /// Pairs of entries, and ports of a pool, in tables with `add_on_miss`.
+    pub sessions: u8,
     /// Tables with idle timeouts.
     pub idle: u8,
     /// Tables with entries in the program.
@@ -81,6 +83,7 @@ impl Default for Config {
             multicast: 15,
             profiles: 12,
             add_on_miss: 25,
+            sessions: 0,
             idle: 12,
             entries: 20,
             first_entries: 0..24,

@@ -21,7 +21,7 @@ impl ProgramGenerator<'_> {
         let body = self.action_body(&params, scope, first_stmts.to_vec());
         let (mut miss_body, mut inner) = (Vec::new(), scope.clone());
         inner.in_action = true;
-        if self.true_with_percent(40) {
+        if self.makes_session() {
             miss_body.push(self.take_port(control, scope));
             let field = |field: &str, ty| (format!("lease.{field}"), ty);
             inner.reads.extend([field("address", Ty::Bit(32)), field("port", Ty::Bit(16))]);
@@ -42,9 +42,15 @@ impl ProgramGenerator<'_> {
         table.properties.push(format!("const default_action = {miss_action}()"));
     }
 
+    /// Decides about a pair or a port. Without sessions, the random numbers of other choices stay the
+    /// same.
+    fn makes_session(&mut self) -> bool {
+        self.config.sessions != 0 && self.true_with_percent(self.config.sessions)
+    }
+
     /// Generates a call of `add_entry`, or of `add_entry_pair` with any twin's key.
     fn add_call(&mut self, action: &str, params: &[Param], keys: &[Key], scope: &ScopeNames) -> Stmt {
-        let is_pair = self.true_with_percent(50);
+        let is_pair = self.makes_session();
         let function = if is_pair { "add_entry_pair" } else { "add_entry" };
         let mut call = vec![text(format!("bool added = {function}(action_name = \"{action}\", action_params = "))];
         let types: Vec<Ty> = params.iter().map(|param| param.ty).collect();

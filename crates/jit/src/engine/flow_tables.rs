@@ -1,0 +1,360 @@
+//! [`FlowTables`]: tables that packets write, as the control plane reads, counts and clears them:
+//! in pages, from the table that packets use, with no lock from one page to the next.
+//!
+//! A page holds each lock for some hundred entries. An entry is as of one moment, but not all
+//! entries are of the same moment (P4Runtime promises no more).
+
+use super::{EngineShared, Execution, Jit};
+use crate::packet_written::{DEFAULT_SIZE, FlowTableCounts, PacketWrittenTable};
+use entries::{Counter, KeyFilter, StoredEntry};
+use flowtable::{EntryRef, JoinError, Member, RecordId};
+use interp::EntryRuntimeState;
+use ir::TableId;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Records that a page of a read examines.
+const READ_RECORDS: u32 = 8192;
+/// Records that a page of a removal examines.
+const REMOVE_RECORDS: u32 = 2048;
+/// Entries for which the host is used at once. Workers wait for it if their packets count.
+pub(super) const HOST_ENTRIES: usize = 128;
+
+/// The flow tables of an engine that runs native code. Clones name the same tables.
+#[derive(Clone)]
+pub struct FlowTables(Arc<EngineShared>);
+
+/// Selection of entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowQuery {
+    /// Condition on the packed key ([`entries::ControlState::layout`]).
+    pub keys: KeyFilter,
+    /// Selects only entries without a hit for longer than this, in nanoseconds.
+    pub idle_longer_than_ns: Option<u64>,
+}
+
+/// Properties of a flow table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowTableInfo {
+    /// Number of entries.
+    pub entries: u64,
+    /// Maximum number of entries.
+    pub size: u32,
+    /// Whether the program declares no size, so that `size` is the default.
+    pub has_default_size: bool,
+    /// Counts since the program was loaded.
+    pub counts: FlowTableCounts,
+}
+
+/// An entry of a flow table.
+#[derive(Clone, Debug)]
+pub struct FlowEntry {
+    /// Key, action and idle timeout.
+    pub entry: StoredEntry,
+    /// Nanoseconds since the last hit, or since the addition.
+    pub idle_ns: u64,
+    /// Nanoseconds until the idle timeout is over; `None`: it has none.
+    pub left_ns: Option<u64>,
+    /// Its direct counter, if the table has one.
+    pub counter: Option<Counter>,
+}
+
+/// A page of a read.
+#[derive(Clone, Debug, Default)]
+pub struct FlowPage {
+    /// Entries that match, at most as many as were wanted.
+    pub entries: Vec<FlowEntry>,
+    /// Number of entries that match.
+    pub matching: u64,
+}
+
+/// A page of a removal.
+#[derive(Clone, Debug, Default)]
+pub struct RemovedFlows {
+    /// The removed entries that the control state had: all but the newest.
+    pub entries: Vec<StoredEntry>,
+    /// Number of removed entries.
+    pub removed: u64,
+    /// Where to continue; `None` behind the last entry.
+    pub next: Option<u32>,
+}
+
+impl Jit {
+    /// Returns the tables that packets write; `None` if there is none, or the interpreter runs the
+    /// program.
+    pub fn flow_tables(&self) -> Option<FlowTables> {
+        match &self.execution {
+            Execution::Native { shared, .. } if !shared.program.runtime.written.is_empty() => {
+                Some(FlowTables(shared.clone()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl FlowTables {
+    fn table(&self, table: TableId) -> Option<&PacketWrittenTable> {
+        self.0.program.runtime.written.get(table)
+    }
+
+    /// Returns the flow tables in the program's order.
+    pub fn ids(&self) -> impl Iterator<Item = TableId> {
+        self.0.pipeline.tables.keys().filter(|table| self.table(*table).is_some())
+    }
+
+    /// Returns notes for the operator about tables without a declared size.
+    pub fn notes(&self) -> Vec<String> {
+        let defaults = self.ids().filter(|table| self.table(*table).is_some_and(|table| table.has_default_size));
+        let note = |table: TableId| {
+            let name = &self.0.pipeline.tables[table].preamble.name;
+            format!("{name} has no `size`: it takes at most {DEFAULT_SIZE} entries; declare the size that it needs")
+        };
+        defaults.map(note).collect()
+    }
+
+    /// Returns the properties of a flow table; `None` for another table.
+    pub fn info(&self, table: TableId) -> Option<FlowTableInfo> {
+        let written = self.table(table)?;
+        Some(FlowTableInfo {
+            entries: written.flows.count(),
+            size: written.flows.shape().size,
+            has_default_size: written.has_default_size,
+            counts: written.counts(),
+        })
+    }
+
+    /// Begins to read the entries of a flow table; `None` for another table.
+    ///
+    /// # Errors
+    /// The table has as many workers and readers as it can have.
+    pub fn reader(&self, table: TableId, query: &FlowQuery) -> Option<Result<FlowReader, JoinError>> {
+        let written = self.table(table)?;
+        let filter = written.codec.encode_filter(&query.keys);
+        Some(written.flows.join().map(|member| FlowReader {
+            shared: self.0.clone(),
+            table,
+            member,
+            filter,
+            idle_longer_than_ns: query.idle_longer_than_ns,
+            next: Some(1),
+        }))
+    }
+
+    /// Begins to read the entries of a flow table as the control state has them, with all that a
+    /// controller has set. With `has_values` they have their idle times and counters. `None` for
+    /// another table.
+    pub fn stored(&self, table: TableId, has_values: bool) -> Option<StoredFlows> {
+        self.table(table)?;
+        Some(StoredFlows { shared: self.0.clone(), table, has_values, next: Some(0) })
+    }
+
+    /// Removes the entries among some thousand records from `cursor` on (1: the first) that match,
+    /// from the table, the control state and the host, each with its twin. `None` for another table.
+    pub fn remove_page(&self, table: TableId, query: &FlowQuery, cursor: u32) -> Option<RemovedFlows> {
+        let filter = self.table(table)?.codec.encode_filter(&query.keys);
+        // Nothing else removes entries while this lock is held, and packets do not need it.
+        let mut live = self.0.live_with_added_entries();
+        let written = &self.0.program.runtime.written;
+        let mut matching: Vec<CopiedEntry> = Vec::new();
+        let next = written.with_control(table, |written, member| {
+            member.read(cursor, REMOVE_RECORDS, |entry| {
+                if matches(&filter, &entry) {
+                    matching.push(CopiedEntry::new(written, &entry));
+                }
+            })
+        })?;
+        if let Some(least_ns) = query.idle_longer_than_ns {
+            matching = self.0.keep_idle(table, matching, least_ns);
+        }
+        let stored = |copied: &CopiedEntry| live.state().get_entry(table, copied.entry.key(), 0);
+        matching.retain(|copied| !stored(copied).is_some_and(StoredEntry::is_const));
+        let mut removed = matching.len() as u64;
+        let records: HashSet<u32> = matching.iter().map(|copied| copied.record.0).collect();
+        written.with_control(table, |_, member| {
+            for copied in &matching {
+                member.remove_record(copied.record);
+            }
+        });
+        let mut entries = Vec::with_capacity(matching.len());
+        for chunk in matching.chunks(HOST_ENTRIES) {
+            let mut host = self.0.program.runtime.host.lock();
+            for copied in chunk {
+                let Some(entry) = live.state().get_entry(table, copied.entry.key(), 0).cloned() else { continue };
+                live.record_removed_entry(table, &entry);
+                if let Some((number, twin)) = host.entry_removed(table, copied.record.0) {
+                    written.remove(table, &twin);
+                    live.record_removed_entry(table, &twin);
+                    removed += u64::from(!records.contains(&number));
+                    entries.push(twin);
+                }
+                entries.push(entry);
+            }
+        }
+        Some(RemovedFlows { entries, removed, next })
+    }
+}
+
+/// Reads a flow table page by page. Between two pages it holds no lock and no record.
+pub struct FlowReader {
+    shared: Arc<EngineShared>,
+    table: TableId,
+    member: Member,
+    /// Condition on the words of a lookup key.
+    filter: KeyFilter,
+    idle_longer_than_ns: Option<u64>,
+    next: Option<u32>,
+}
+
+impl FlowReader {
+    /// Reads the next page; `None` behind the last. Of the entries that match, at most `wanted` are
+    /// returned, and all are counted.
+    ///
+    /// An entry that packets added in the last milliseconds can be missing.
+    pub fn next_page(&mut self, wanted: usize) -> Option<FlowPage> {
+        let cursor = self.next?;
+        self.shared.record_listed_entries();
+        let written = self.shared.program.runtime.written.get(self.table)?;
+        let (mut copied, mut matching) = (Vec::new(), 0);
+        let needs_all = self.idle_longer_than_ns.is_some();
+        self.member.begin_batch(0);
+        self.next = self.member.read(cursor, READ_RECORDS, |entry| {
+            if matches(&self.filter, &entry) {
+                matching += 1;
+                if needs_all || copied.len() < wanted {
+                    copied.push(CopiedEntry::new(written, &entry));
+                }
+            }
+        });
+        self.member.park();
+        if let Some(least_ns) = self.idle_longer_than_ns {
+            copied = self.shared.keep_idle(self.table, copied, least_ns);
+            matching = copied.len() as u64;
+            copied.truncate(wanted);
+        }
+        Some(FlowPage { entries: self.shared.complete(self.table, copied), matching })
+    }
+}
+
+/// An entry of a flow table as the control state has it.
+#[derive(Clone, Debug)]
+pub struct StoredFlow {
+    /// The entry.
+    pub entry: StoredEntry,
+    /// Nanoseconds since the last hit, or since the addition.
+    pub idle_ns: Option<u64>,
+    /// Its direct counter.
+    pub counter: Option<Counter>,
+}
+
+/// Reads a flow table's entries from the control state, page by page. Between two pages it holds no
+/// lock and no entries.
+pub struct StoredFlows {
+    shared: Arc<EngineShared>,
+    table: TableId,
+    has_values: bool,
+    next: Option<usize>,
+}
+
+impl StoredFlows {
+    /// Returns the next page, about a thousandth of a large table; `None` behind the last.
+    pub fn next_page(&mut self) -> Option<Vec<StoredFlow>> {
+        let page = self.next?;
+        let live = self.shared.live_with_added_entries();
+        let (entries, next) = live.state().entries_page(self.table, page);
+        let entries: Vec<StoredEntry> = entries.cloned().collect();
+        self.next = next;
+        drop(live);
+        Some(self.with_values(entries))
+    }
+
+    /// Returns the entry of a packed key.
+    pub fn find(&self, key: &[u64]) -> Option<StoredFlow> {
+        let entry = self.shared.live_with_added_entries().state().get_entry(self.table, key, 0).cloned()?;
+        self.with_values(vec![entry]).pop()
+    }
+
+    fn with_values(&self, entries: Vec<StoredEntry>) -> Vec<StoredFlow> {
+        let mut flows = Vec::with_capacity(entries.len());
+        if !self.has_values {
+            flows.extend(entries.into_iter().map(|entry| StoredFlow { entry, idle_ns: None, counter: None }));
+            return flows;
+        }
+        let runtime = &self.shared.program.runtime;
+        for chunk in entries.chunks(HOST_ENTRIES) {
+            let find = |written: &PacketWrittenTable, member: &mut Member| -> Vec<u32> {
+                chunk.iter().map(|entry| member.lookup(&written.codec.encode_key(entry)).0).collect()
+            };
+            let records = runtime.written.with_control(self.table, find).unwrap_or_default();
+            let host = self.shared.host_at_latest_time();
+            flows.extend(chunk.iter().zip(records).map(|(entry, record)| StoredFlow {
+                entry: entry.clone(),
+                idle_ns: host.idle_for(self.table, record),
+                counter: host.direct_counter(self.table, record),
+            }));
+        }
+        flows
+    }
+}
+
+/// Key and action of an entry, copied while its record was an entry.
+struct CopiedEntry {
+    record: RecordId,
+    entry: StoredEntry,
+}
+
+impl CopiedEntry {
+    fn new(written: &PacketWrittenTable, entry: &EntryRef<'_>) -> CopiedEntry {
+        let (key, action) = (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value));
+        CopiedEntry { record: entry.id, entry: StoredEntry::from_packet(&key, action.packed(), 0) }
+    }
+}
+
+/// Returns whether the lookup key of an entry matches.
+fn matches(filter: &KeyFilter, entry: &EntryRef<'_>) -> bool {
+    let (words, _) = entry.key.as_chunks::<8>();
+    filter.matches(|index| words.get(index).map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
+}
+
+impl EngineShared {
+    /// Enters the entries that workers have listed, so that the host knows their idle times.
+    fn record_listed_entries(&self) {
+        if self.program.runtime.written.has_added() {
+            drop(self.live_with_added_entries());
+        }
+    }
+
+    /// Keeps the entries without a hit for longer than `least_ns`.
+    fn keep_idle(&self, table: TableId, copied: Vec<CopiedEntry>, least_ns: u64) -> Vec<CopiedEntry> {
+        let mut kept = Vec::new();
+        let mut copied = copied.into_iter().peekable();
+        while copied.peek().is_some() {
+            let host = self.host_at_latest_time();
+            let idle_ns = |copied: &CopiedEntry| host.idle_for(table, copied.record.0).unwrap_or(0);
+            kept.extend(copied.by_ref().take(HOST_ENTRIES).filter(|copied| idle_ns(copied) > least_ns));
+        }
+        kept
+    }
+
+    /// Adds idle times and counters. An entry that the host does not know yet was just added.
+    fn complete(&self, table: TableId, copied: Vec<CopiedEntry>) -> Vec<FlowEntry> {
+        let has_counter = self.pipeline.tables[table].direct_counter.is_some();
+        let mut complete = Vec::with_capacity(copied.len());
+        for chunk in copied.chunks(HOST_ENTRIES) {
+            let host = self.host_at_latest_time();
+            complete.extend(chunk.iter().map(|CopiedEntry { record, entry }| {
+                let timeout_ns = match host.entry_level(table, record.0) {
+                    Some(EntryRuntimeState { idle_timeout_ns, .. }) => idle_timeout_ns,
+                    None => 0,
+                };
+                let idle_ns = host.idle_for(table, record.0).unwrap_or(0);
+                FlowEntry {
+                    entry: StoredEntry::from_packet(entry.key(), entry.action(), timeout_ns),
+                    idle_ns,
+                    left_ns: (timeout_ns != 0).then(|| timeout_ns.saturating_sub(idle_ns)),
+                    counter: has_counter.then(|| host.direct_counter(table, record.0).unwrap_or_default()),
+                }
+            }));
+        }
+        complete
+    }
+}

@@ -1,0 +1,75 @@
+//! Tests that entries that packets have added, their idle times and the counts of their table
+//! survive a take-over.
+
+use crate::support::{forwarding, program};
+use crate::takeover::{Place, connect, until, write};
+use entries::{ControlState, StateUpdate};
+use io::memif::MemifPort;
+use io::{AttachedPort, Port};
+use node::observe::named_stats::FlowTableCounts;
+use node::{Node, Store};
+use p4runtime::{Device, ReconcileMode};
+use packet::{Batch, Packet, PortId};
+use std::sync::Arc;
+
+/// Sends a packet of each of `count` flows, and returns what became of them: 1 added an entry, 2 hit
+/// one.
+fn probe(end: &mut MemifPort, count: u8) -> Vec<u8> {
+    let mut results = Vec::new();
+    for number in 0..count {
+        let mut bytes = [0; 64];
+        bytes[3] = number;
+        let packet = Packet::from_bytes(&bytes).expect("short");
+        assert_eq!(end.send_all(&mut std::iter::once(&packet)), 1);
+        let mut batch = Batch::new();
+        until("it comes back", || {
+            end.receive(PortId(1), &mut batch).expect("it works");
+            !batch.is_empty()
+        });
+        results.push(batch.packets()[0].bytes()[13]);
+    }
+    results
+}
+
+fn counts(node: &Node) -> FlowTableCounts {
+    let tables = node.observe().stats.flow_tables;
+    tables.into_iter().find(|(name, _)| name.ends_with("flows")).expect("the table").1
+}
+
+/// Returns the number of entries of the table `flows`, and the shortest idle time in nanoseconds.
+fn entries_and_idle(node: &Node) -> (usize, u64) {
+    let state: ControlState = node.state().expect("runs");
+    let tables = &state.pipeline().tables;
+    let (table, _) = tables.iter().find(|(_, it)| it.preamble.name.ends_with("flows")).expect("the table");
+    let idle = state.entries(table).map(|entry| node.idle_for(table, entry).expect("an idle time"));
+    (state.entry_count(table), idle.min().unwrap_or(0))
+}
+
+#[test]
+fn sessions_and_their_counts_survive_a_take_over() {
+    let place = Place::new();
+    let store = Store::open(&place.path("store")).expect("a store");
+    let ports = vec![AttachedPort::new(1, place.port(1, "server"))];
+    let node = Node::start(place.parts(ports, Some(store))).expect("a node");
+    node.commit(&forwarding(&node, &program("sessions.p4", &[])), ReconcileMode::Nothing).expect("a good config");
+    write(&node, &[StateUpdate::ExpireTime(1, 3_600_000_000_000)].into_iter().collect());
+    let mut end = place.port(1, "client");
+    connect(&mut end);
+    assert_eq!(probe(&mut end, 20), [1; 20]);
+    let mut node = Arc::new(node);
+    for round in 1..=2 {
+        let (entries, idle_ns) = entries_and_idle(&node);
+        let before = counts(&node);
+        let (serving, said) = place.serve(&node);
+        let taken = place.take().expect("it can be taken over");
+        serving.join().expect("it ends");
+        assert!(said.recv().expect("it says so").contains("has taken over"));
+        node = Arc::new(taken.node);
+        let (entries_now, idle_ns_now) = entries_and_idle(&node);
+        assert_eq!((entries, entries_now), (20, 20), "round {round}");
+        assert!(idle_ns_now >= idle_ns, "{idle_ns_now} instead of {idle_ns}");
+        assert_eq!((counts(&node), before.added_by_packets), (before, 20), "round {round}");
+    }
+    assert_eq!(probe(&mut end, 21), [vec![2; 20], vec![1]].concat());
+    assert_eq!(counts(&node).added_by_packets, 21);
+}
