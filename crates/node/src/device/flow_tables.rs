@@ -6,7 +6,6 @@ use crate::sessions::{SelectedTable, SessionError};
 use entries::{StoredEntry, UpdateKind, WriteBatch};
 use jit::RemovedFlows;
 use p4runtime::{Code, P4RuntimeError};
-use std::sync::Arc;
 
 /// Pages of a flow table between two writes of the store, because each write waits for the disk.
 const PAGES_PER_APPEND: usize = 8;
@@ -18,9 +17,7 @@ impl Node {
         let mut inner = self.lock_for_write()?;
         inner.check_store()?;
         let current = inner.current.as_ref().ok_or_else(no_pipeline_error)?;
-        if !Arc::ptr_eq(current.engine.pipeline(), &selected.pipeline) {
-            return Err(SessionError::ProgramChanged);
-        }
+        selected.check_program(&*current.engine)?;
         let tables = current.engine.flow_tables().ok_or(SessionError::ProgramChanged)?;
         let mut page = RemovedFlows { next: Some(cursor), ..RemovedFlows::default() };
         for _ in 0..PAGES_PER_APPEND {
@@ -43,9 +40,7 @@ impl Node {
         let mut inner = self.lock_for_write()?;
         inner.check_store()?;
         let current = inner.current.as_mut().ok_or_else(no_pipeline_error)?;
-        if !Arc::ptr_eq(current.engine.pipeline(), &selected.pipeline) {
-            return Err(SessionError::ProgramChanged);
-        }
+        selected.check_program(&*current.engine)?;
         let batches: Vec<WriteBatch> =
             entries.iter().map(|entry| deletions(selected, std::slice::from_ref(entry))).collect();
         let outcomes = current.engine.write_many(&batches);

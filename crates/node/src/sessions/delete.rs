@@ -1,13 +1,9 @@
 //! Deleting sessions, page by page.
 
-use super::read::{stored_flow, stored_sessions};
+use super::read::{STORED_PAGE, stored_flow, stored_sessions};
 use super::{SelectedTable, SessionError};
 use crate::Node;
 use entries::StoredEntry;
-use std::sync::Arc;
-
-/// Entries that are deleted at once from the state of an engine without flow tables.
-const STORED_PAGE: usize = 256;
 
 /// A deletion of sessions of one table. It holds no lock between two pages.
 pub(crate) struct SessionDeletion<'a> {
@@ -26,12 +22,11 @@ impl Node {
     /// Begins to delete the sessions of a table.
     pub(crate) fn delete_sessions<'a>(&self, selected: &'a SelectedTable) -> Result<SessionDeletion<'a>, SessionError> {
         let progress = self.with_engine(|engine, _| {
-            if !Arc::ptr_eq(engine.pipeline(), &selected.pipeline) {
-                return Err(SessionError::ProgramChanged);
-            }
-            Ok(match engine.flow_tables().and_then(|tables| tables.info(selected.table)) {
-                Some(_) => DeletionProgress::FlowTable(Some(1)),
-                None => DeletionProgress::Stored(stored_sessions(engine, selected).into_iter()),
+            selected.check_program(engine)?;
+            let is_flow_table = engine.flow_tables().is_some_and(|tables| tables.info(selected.table).is_some());
+            Ok::<_, SessionError>(match is_flow_table {
+                true => DeletionProgress::FlowTable(Some(1)),
+                false => DeletionProgress::Stored(stored_sessions(engine, selected).into_iter()),
             })
         });
         Ok(SessionDeletion { selected, progress: progress.ok_or(SessionError::NoProgram)?? })

@@ -8,10 +8,9 @@ use entries::{ControlState, StoredEntry};
 use interp::EntryRuntimeState;
 use ir::TableId;
 use jit::{FlowEntry, FlowPage, FlowReader};
-use std::sync::Arc;
 
 /// Entries of a page of an engine that holds them in its control state.
-const STORED_PAGE: usize = 256;
+pub(super) const STORED_PAGE: usize = 256;
 
 /// A read of the sessions of one table. It holds no lock between two pages.
 pub(crate) struct SessionReader<'a> {
@@ -30,9 +29,7 @@ impl Node {
     /// Begins to read the sessions of a table.
     pub(crate) fn read_sessions<'a>(&self, selected: &'a SelectedTable) -> Result<SessionReader<'a>, SessionError> {
         let begin = |engine: &dyn EngineControl| {
-            if !Arc::ptr_eq(engine.pipeline(), &selected.pipeline) {
-                return Err(SessionError::ProgramChanged);
-            }
+            selected.check_program(engine)?;
             let reader = engine.flow_tables().and_then(|tables| tables.reader(selected.table, &selected.query));
             match reader {
                 Some(Ok(reader)) => Ok(SessionSource::FlowTable(Box::new(reader))),

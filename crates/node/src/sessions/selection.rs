@@ -1,6 +1,7 @@
 //! [`SessionSelection`]: conditions on sessions, and the tables and keys that they refer to.
 
 use crate::Node;
+use crate::engine::EngineControl;
 use entries::{EntryTextError, KeyCondition, KeyFilter, KeyLayout, find_table};
 use ir::{Pipeline, TableId};
 use jit::FlowQuery;
@@ -57,6 +58,12 @@ pub(crate) struct SelectedTable {
 }
 
 impl SelectedTable {
+    /// # Errors
+    /// The program of `engine` is no longer the one that the table belongs to.
+    pub fn check_program(&self, engine: &dyn EngineControl) -> Result<(), SessionError> {
+        if Arc::ptr_eq(engine.pipeline(), &self.pipeline) { Ok(()) } else { Err(SessionError::ProgramChanged) }
+    }
+
     /// Returns the table's name.
     pub fn name(&self) -> &str {
         &self.pipeline.tables[self.table].preamble.name
