@@ -11,9 +11,6 @@ use crate::wide_int::{self, mask64, mask128};
 use entries::{PackedKey, PackedKeyField, StoredAction};
 use ir::{Arch, ExternFn, ExternKind, HashAlgorithm, SourceLoc};
 
-/// Index of the twin's key among the arguments of `add_entry`.
-const TWIN_KEY: usize = 4;
-
 /// Returns a scalar argument, or 0. Values wider than 128 bits are truncated.
 pub(crate) fn scalar(frame: &Frame, call: &DecodedCall, index: usize) -> u128 {
     match call.args.get(index) {
@@ -313,8 +310,10 @@ impl<O: Overseer> ExecContext<'_, O> {
 
     fn add_entry(&mut self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<u32> {
         let (action, profile) = self.new_entry(frame, call, table)?;
-        let twin = match call.args.len() > TWIN_KEY {
-            true => Some((self.twin_key(frame, call, table)?, self.new_action(frame, call, table, TWIN_KEY + 1)?)),
+        let twin = match call.args.len() > ExternFn::TWIN_KEY {
+            true => {
+                Some((self.twin_key(frame, call, table)?, self.new_action(frame, call, table, ExternFn::TWIN_KEY + 1)?))
+            }
             false => None,
         };
         let key = self.memory.tables[table].missed_key();
@@ -324,7 +323,7 @@ impl<O: Overseer> ExecContext<'_, O> {
     /// Returns the key of the twin that `add_entry` adds.
     fn twin_key(&self, frame: &Frame, call: &DecodedCall, table: usize) -> Option<PackedKey> {
         let layout = self.memory.state.layout(ir::TableId(table as u32));
-        let values = data_operands(call, TWIN_KEY);
+        let values = data_operands(call, ExternFn::TWIN_KEY);
         let fits = |(reg, field): (&Reg, &PackedKeyField)| field.words == reg.words as usize;
         if layout.fields.len() != values.len() || !values.iter().zip(&layout.fields).all(fits) {
             return None;

@@ -166,6 +166,11 @@ macro_rules! extern_fns {
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum ExternFn { $($(#[$doc])* $name),* }
         impl ExternFn {
+    /// Index of the twin's key among the arguments of [`ExternFn::AddEntry`]; a call without a twin
+    /// has no argument there.
+    pub const TWIN_KEY: usize = 4;
+
+
             /// All functions and methods.
             pub const ALL: &'static [ExternFn] = &[$(ExternFn::$name),*];
             /// Returns the name in the text format.

@@ -294,7 +294,7 @@ fn changes_sessions(pipeline: &Pipeline, table: TableId) -> bool {
         Inst::Extern { func: ExternFn::PortPoolTake, .. } => true,
         Inst::Extern { func: ExternFn::SetEntryExpireTime, args, .. } => args.contains(&ExternArg::Table(table)),
         Inst::Extern { func: ExternFn::AddEntry, args, .. } => {
-            args.len() > 4 && args.contains(&ExternArg::Table(table))
+            args.len() > ExternFn::TWIN_KEY && args.contains(&ExternArg::Table(table))
         }
         _ => false,
     })

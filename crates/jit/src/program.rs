@@ -332,8 +332,10 @@ fn entry_template(pipeline: &Pipeline, written: &PacketWrittenTables, call: &Cal
         let params = lens.iter().zip(fields).map(param).collect();
         (fields.len() == lens.len()).then_some(ActionTemplate { arm: arm as u8, params })
     };
-    let twin = match words.get(4) {
-        Some((first, lens)) if lens.iter().sum::<usize>() == codec.entry_key_words() => Some((*first, action(5)?)),
+    let twin = match words.get(ir::ExternFn::TWIN_KEY) {
+        Some((first, lens)) if lens.iter().sum::<usize>() == codec.entry_key_words() => {
+            Some((*first, action(ir::ExternFn::TWIN_KEY + 1)?))
+        }
         Some(_) => return None,
         None => None,
     };

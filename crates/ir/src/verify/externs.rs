@@ -267,7 +267,7 @@ impl PipelineVerifier<'_> {
                 }
             }
             AddEntry => {
-                for action_index in [1, 5] {
+                for action_index in [1, ExternFn::TWIN_KEY + 1] {
                     if let Some(ExternArg::Action(action)) = args.get(action_index)
                         && let Some(action) = self.pipeline.actions.get(*action)
                     {
@@ -279,7 +279,7 @@ impl PipelineVerifier<'_> {
                     && let Some(table) = self.pipeline.tables.get(*table)
                 {
                     let types: Vec<Type> = table.keys.iter().map(|key| key.ty).collect();
-                    check_leaves("fields of the twin's key", 4, &types);
+                    check_leaves("fields of the twin's key", ExternFn::TWIN_KEY, &types);
                 }
             }
             _ => {}

@@ -196,7 +196,7 @@ fn instruction_label(body: &ir::Body, inst: &Inst) -> String {
                 ExternArg::Str(text) if *func != ir::ExternFn::LogMsg && text.len() < 16 => Some(format!(" {text}")),
                 _ => None,
             });
-            let is_pair = *func == ir::ExternFn::AddEntry && args.len() > 4;
+            let is_pair = *func == ir::ExternFn::AddEntry && args.len() > ir::ExternFn::TWIN_KEY;
             format!("{}{}{}", func.name(), if is_pair { " pair" } else { "" }, algorithm.unwrap_or_default())
         }
         other => {

@@ -181,7 +181,9 @@ impl BodyWriter<'_, '_> {
             }
             PnaRecirculate => ("recirculate()".into(), ""),
             Truncate => (format!("truncate({})", self.arg_text(args, 0)), ""),
-            AddEntry if args.len() > 4 => return self.e.unsupported(data.loc, "`add_entry_pair` for PNA"),
+            AddEntry if args.len() > ExternFn::TWIN_KEY => {
+                return self.e.unsupported(data.loc, "`add_entry_pair` for PNA");
+            }
             AddEntry => (self.add_entry(args), ""),
             AllocateFlowId => ("allocate_flow_id()".into(), "FlowId_t"),
             SetEntryExpireTime => {
