@@ -66,15 +66,12 @@ impl OrderConstraints {
     ) -> OrderConstraints {
         let mut users: BTreeMap<OrderedState, BTreeSet<usize>> = BTreeMap::new();
         let mut depends_on_time = false;
-        let takes_ports = sites.iter().any(|site| takes_port(&site.inst));
+        let has_pool = has_port_pool(pipeline);
         for site in sites {
-            let Some(state) = ordered_state(&site.inst) else { continue };
-            users.entry(state).or_default().insert(site.stage);
-            depends_on_time |= executes_meter(&site.inst) || takes_port(&site.inst);
-            // A port that is taken in one stage and used in another must not meet other packets.
-            if takes_ports && (takes_port(&site.inst) || added_table(&site.inst).is_some()) {
-                users.entry(OrderedState::TakenPorts).or_default().insert(site.stage);
+            for state in call_states(&site.inst, has_pool) {
+                users.entry(state).or_default().insert(site.stage);
             }
+            depends_on_time |= executes_meter(&site.inst) || takes_port(&site.inst);
         }
         for (stage, table) in hit_reports {
             if pipeline.tables[*table].direct_meter.is_some() {
@@ -114,19 +111,25 @@ fn ordered_states(pipeline: &Pipeline, written: &[bool]) -> BTreeSet<OrderedStat
     let insts = pipeline.controls.values().flat_map(|control| control.body.insts());
     let mut states: BTreeSet<OrderedState> = insts
         .filter(|data| matches!(data.inst, Inst::Extern { func, .. } if func.is_stateful()))
-        .filter_map(|data| ordered_state(&data.inst))
+        .flat_map(|data| call_states(&data.inst, has_port_pool(pipeline)))
         .collect();
-    if pipeline.insts().any(|data| takes_port(&data.inst) || added_table(&data.inst).is_some())
-        && pipeline.externs.values().any(|object| matches!(object.kind, ExternKind::PortPool { .. }))
-    {
-        states.insert(OrderedState::TakenPorts);
-    }
     let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
     let metered = |table: &TableId| pipeline.tables[*table].direct_meter.is_some();
     let applied: BTreeSet<TableId> = blocks.filter_map(ir::BlockData::applied_table).collect();
     states.extend(applied.iter().copied().filter(metered).map(OrderedState::Entries));
     states.extend(applied.iter().copied().filter(|table| written[table.index()]).map(OrderedState::Members));
     states
+}
+
+fn has_port_pool(pipeline: &Pipeline) -> bool {
+    pipeline.externs.values().any(|object| matches!(object.kind, ExternKind::PortPool { .. }))
+}
+
+/// Returns the ordered states that a call accesses. `has_pool`: whether the program has a pool of
+/// ports. A port that is taken in one stage or pass and used in another must not meet other packets.
+fn call_states(inst: &Inst, has_pool: bool) -> impl Iterator<Item = OrderedState> {
+    let moves_ports = has_pool && (takes_port(inst) || added_table(inst).is_some());
+    ordered_state(inst).into_iter().chain(moves_ports.then_some(OrderedState::TakenPorts))
 }
 
 fn takes_port(inst: &Inst) -> bool {
@@ -137,7 +140,7 @@ fn executes_meter(inst: &Inst) -> bool {
     matches!(inst, Inst::Extern { func: ExternFn::MeterExecute | ExternFn::DirectMeterExecute, .. })
 }
 
-/// Returns the ordered state that a call accesses.
+/// Returns the state that a call accesses, besides the ports of its packet.
 fn ordered_state(inst: &Inst) -> Option<OrderedState> {
     use ExternFn::*;
     let Inst::Extern { object, func, args } = inst else { return None };
