@@ -355,14 +355,12 @@ impl PersistentState {
             if entry.idle_timeout_ns == 0 {
                 continue;
             }
-            entry.idle_since_ns = entry.idle_since_ns.max(last_hit_ns(table, slot));
-            let idle_since_ns = entry.idle_since_ns;
-            let twin = entry.session.as_ref().and_then(|session| session.twin);
-            let twin_since_ns = twin.map_or(0, |twin| {
-                self.tables[table as usize].slots[twin as usize].idle_since_ns.max(last_hit_ns(table, twin))
-            });
-            let entry = &mut self.tables[table as usize].slots[slot as usize];
-            entry.idle_since_ns = idle_since_ns.max(twin_since_ns);
+            let slots = &mut self.tables[table as usize].slots;
+            let twin = slots[slot as usize].session.as_ref().and_then(|session| session.twin);
+            let since_ns = |slot: u32| slots[slot as usize].idle_since_ns.max(last_hit_ns(table, slot));
+            let idle_since_ns = since_ns(slot).max(twin.map_or(0, since_ns));
+            let entry = &mut slots[slot as usize];
+            entry.idle_since_ns = idle_since_ns;
             if entry.idle_since_ns.saturating_add(entry.idle_timeout_ns) > now {
                 self.schedule_expiry(table, slot);
                 continue;

@@ -15,7 +15,7 @@ use entries::{PackedKey, StoredAction, StoredEntry};
 use ir::{Entity, ExternId, TableId};
 
 /// What an entry shares with its twin, and the ports that it holds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SessionPart {
     /// Slot of the twin, in the same table.
     pub twin: Option<u32>,

@@ -75,9 +75,8 @@ impl ExternHost {
     /// twin with its number: the engine removes it from its tables. Optional for entries that
     /// [`ExternHost::expire`] deleted.
     pub fn entry_removed(&mut self, table: TableId, number: u32) -> Option<(u32, StoredEntry)> {
-        let slot = self.slot_mut(table, number).filter(|slot| slot.entry.is_some())?;
-        let has_session = slot.session.is_some();
-        let twin = if has_session { self.memory.end_session(table.index(), number) } else { None };
+        self.slot(table, number)?;
+        let twin = self.memory.end_session(table.index(), number);
         self.slot_mut(table, number)?.remove();
         let slot = self.slot_mut(table, twin?)?;
         let entry = slot.entry.clone();
