@@ -4,6 +4,7 @@
 use crate::machine::{self, thread_time};
 use crate::program::{BenchProgram, Program, exact};
 use crate::report::Report;
+use crate::ring;
 use crate::run::{CallResult, EntrantComparison, Options, Unit, format_count};
 use anyhow::ensure;
 use entries::{StateUpdate, UpdateKind, WriteBatch};
@@ -134,10 +135,8 @@ impl Sender {
         let mut packet = self.template;
         packet[26..30].copy_from_slice(&(FIRST_HOST + session % HOSTS).to_be_bytes());
         packet[34..36].copy_from_slice(&((1024 + session / HOSTS) as u16).to_be_bytes());
-        let words = packet[14..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
-        let sum: u32 = words.sum();
-        let sum = (sum >> 16) + (sum & 0xffff);
-        packet[24..26].copy_from_slice(&(!((sum >> 16) + sum) as u16).to_be_bytes());
+        let sum = ring::checksum(ring::words(&packet[14..34]));
+        packet[24..26].copy_from_slice(&sum.to_be_bytes());
         packet
     }
 

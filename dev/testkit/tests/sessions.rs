@@ -7,8 +7,10 @@ use jit::Jit;
 use num_bigint::BigUint;
 use packet::{Batch, BatchOutput, Engine, PortId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use testkit::differ::compile;
+use testkit::frame::{IpPacket, segment};
 
 const INSIDE_PORT: u32 = 1;
 const FIRST_HOST: u32 = 0x0a00_0000;
@@ -51,20 +53,11 @@ fn exact(value: u32) -> KeyMatch {
 
 /// Returns a UDP packet without a checksum.
 fn udp(source: Endpoint, destination: Endpoint) -> Vec<u8> {
-    let mut packet = vec![0; 60];
-    packet[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
-    packet[16..18].copy_from_slice(&46u16.to_be_bytes());
-    (packet[22], packet[23]) = (64, 17);
-    packet[26..30].copy_from_slice(&source.0.to_be_bytes());
-    packet[30..34].copy_from_slice(&destination.0.to_be_bytes());
-    packet[34..36].copy_from_slice(&source.1.to_be_bytes());
-    packet[36..38].copy_from_slice(&destination.1.to_be_bytes());
-    packet[38..40].copy_from_slice(&26u16.to_be_bytes());
-    let words = packet[14..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
-    let sum: u32 = words.sum();
-    let sum = (sum >> 16) + (sum & 0xffff);
-    packet[24..26].copy_from_slice(&(!((sum >> 16) + sum) as u16).to_be_bytes());
-    packet
+    let mut datagram = segment(source.1, destination.1, 26);
+    datagram[4..8].copy_from_slice(&[0, 26, 0, 0]);
+    let [from, to] = [source.0, destination.0].map(|address| IpAddr::V4(address.into()));
+    let ethernet = [[0; 12].as_slice(), &[8, 0]].concat();
+    [ethernet, IpPacket::new(from, to, 17, datagram).bytes()].concat()
 }
 
 /// Sends a packet of each host's port from inside. Returns the public side of each that was sent

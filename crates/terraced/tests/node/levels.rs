@@ -2,15 +2,14 @@
 //! and a new pipeline with the same meters and entries.
 
 use crate::support::{chip, forwarding, named, program, tiers};
-use crate::takeover::{Place, connect, until, write};
+use crate::takeover::{Place, connect, exchange, until, write};
 use cache_engines::CachePlan;
 use entries::{MeterConfig, StateUpdate, UpdateKind, WriteBatch};
+use io::AttachedPort;
 use io::memif::MemifPort;
-use io::{AttachedPort, Port};
 use node::engine::{EngineFactory, native, reference};
 use node::{Node, Store};
 use p4runtime::{Device, ReconcileMode};
-use packet::{Batch, Packet, PortId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,14 +29,7 @@ fn probe_meters(end: &mut MemifPort, index: u8) -> [u8; 3] {
     bytes[12..14].copy_from_slice(&(KIND as u16).to_be_bytes());
     // Neither of the colors.
     bytes[14..16].fill(0xff);
-    let packet = Packet::from_bytes(&bytes).expect("short");
-    assert_eq!(end.send_all(&mut std::iter::once(&packet)), 1);
-    let mut batch = Batch::new();
-    until("it comes back", || {
-        end.receive(PortId(1), &mut batch).expect("it works");
-        !batch.is_empty()
-    });
-    batch.packets()[0].bytes()[14..17].try_into().expect("three bytes")
+    exchange(end, &bytes)[14..17].try_into().expect("three bytes")
 }
 
 /// Starts a node with the program and its meters configured.

@@ -2,14 +2,13 @@
 //! survive a take-over.
 
 use crate::support::{forwarding, program};
-use crate::takeover::{Place, connect, until, write};
+use crate::takeover::{Place, connect, exchange, write};
 use entries::{ControlState, StateUpdate};
+use io::AttachedPort;
 use io::memif::MemifPort;
-use io::{AttachedPort, Port};
 use node::observe::named_stats::FlowTableCounts;
 use node::{Node, Store};
 use p4runtime::{Device, ReconcileMode};
-use packet::{Batch, Packet, PortId};
 use std::sync::Arc;
 
 /// Sends a packet of each of `count` flows, and returns what became of them: 1 added an entry, 2 hit
@@ -19,14 +18,7 @@ fn probe(end: &mut MemifPort, count: u8) -> Vec<u8> {
     for number in 0..count {
         let mut bytes = [0; 64];
         bytes[3] = number;
-        let packet = Packet::from_bytes(&bytes).expect("short");
-        assert_eq!(end.send_all(&mut std::iter::once(&packet)), 1);
-        let mut batch = Batch::new();
-        until("it comes back", || {
-            end.receive(PortId(1), &mut batch).expect("it works");
-            !batch.is_empty()
-        });
-        results.push(batch.packets()[0].bytes()[13]);
+        results.push(exchange(end, &bytes)[13]);
     }
     results
 }

@@ -10,7 +10,7 @@ use node::engine::{SharedEngineFactory, native};
 use node::takeover::{self, TakeoverListener};
 use node::{Node, NodeParts, Store, WorkerSpec};
 use p4runtime::{Device, ReconcileMode};
-use packet::Packet;
+use packet::{Batch, Packet, PortId};
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -27,6 +27,18 @@ pub fn until(what: &str, mut there: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "{what}: in vain");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Sends a packet from the other end of a port and returns the one that comes back.
+pub fn exchange(end: &mut MemifPort, bytes: &[u8]) -> Vec<u8> {
+    let packet = Packet::from_bytes(bytes).expect("short");
+    assert_eq!(end.send_all(&mut std::iter::once(&packet)), 1);
+    let mut batch = Batch::new();
+    until("it comes back", || {
+        end.receive(PortId(1), &mut batch).expect("it works");
+        !batch.is_empty()
+    });
+    batch.packets()[0].bytes().to_vec()
 }
 
 /// Folder with sockets and a store, and the engine of nodes started there.
