@@ -13,8 +13,8 @@ pub(crate) const BAG: usize = 256;
 #[derive(Default)]
 pub(crate) struct RetiredBag {
     pub records: Vec<u32>,
-    /// Overflow buckets of each index.
-    pub overflow: [Vec<u32>; 2],
+    /// Overflow buckets.
+    pub overflow: Vec<u32>,
     pub replaced: Vec<Replaced>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Replaced {
 impl RetiredBag {
     /// Returns the number of records and buckets.
     pub fn len(&self) -> usize {
-        self.records.len() + self.overflow[0].len() + self.overflow[1].len()
+        self.records.len() + self.overflow.len()
     }
 }
 

@@ -71,6 +71,17 @@ impl IdleTimes {
         }
     }
 
+    /// Returns whether the idle time of a life word is over.
+    pub fn is_over(&self, word: u32, now: u32) -> bool {
+        self.left(word, now).is_some_and(|left| left <= 0)
+    }
+
+    /// Returns the first tick of the unit of a tick. Entries end by it, so that an entry ends at
+    /// the same time whichever pass examines it.
+    pub fn unit_begin(&self, tick: u32) -> u32 {
+        self.unit_of(tick) << self.unit_shift
+    }
+
     /// Returns the unit of a tick: the time of one pass of the sweep.
     pub fn unit_of(&self, tick: u32) -> u32 {
         tick >> self.unit_shift

@@ -90,14 +90,12 @@ impl LineBucket {
     }
 }
 
-/// One index of a table: maps a key to a record number.
+/// The index of a table: maps a key to a record number.
 pub(crate) struct Index {
     buckets: Area,
     overflow: Area,
     records: Arc<Records>,
     hasher: KeyHasher,
-    /// Which of a record's keys this index has: 0, or 1 of a twin.
-    side: usize,
     max_buckets: u64,
     bucket_count: Padded<AtomicU64>,
     is_growing: Padded<AtomicBool>,
@@ -123,11 +121,11 @@ impl Memory for Index {
     #[inline(always)]
     fn record_has_key(&self, record: u32, key: &[u8]) -> bool {
         // SAFETY: a slot held the record in this batch or under the lock; it is not written.
-        unsafe { keys_equal(self.records.key(record, self.side), key) }
+        unsafe { keys_equal(self.records.key(record), key) }
     }
     fn record_hash(&self, record: u32) -> u64 {
         // SAFETY: as above.
-        self.hash(unsafe { self.records.key(record, self.side) })
+        self.hash(unsafe { self.records.key(record) })
     }
     #[inline(always)]
     fn bucket_count(&self) -> u64 {
@@ -217,15 +215,14 @@ fn keys_equal(a: &[u8], b: &[u8]) -> bool {
 }
 
 impl Index {
-    pub fn new(records: Arc<Records>, size: u32, side: usize, seed: u64) -> Result<Index, ShapeError> {
+    pub fn new(records: Arc<Records>, size: u32, seed: u64) -> Result<Index, ShapeError> {
         let max_buckets = (u64::from(size) * 100 / FULL_HUNDREDTHS + 2).next_power_of_two();
         let bytes = max_buckets as usize * 64;
         let index = Index {
             buckets: Area::new(bytes)?,
             overflow: Area::new(bytes + 64 * 1024)?,
             records,
-            hasher: KeyHasher::new(seed ^ side as u64),
-            side,
+            hasher: KeyHasher::new(seed),
             max_buckets,
             bucket_count: Padded(AtomicU64::new(1)),
             is_growing: Padded(AtomicBool::new(false)),
@@ -247,7 +244,7 @@ impl Index {
             buckets: self.buckets.at(0),
             records: self.records.address(0),
             stride: layout.stride,
-            key_at: layout.key_of(self.side).0,
+            key_at: layout.key,
             last_line: if layout.stride.is_multiple_of(64) { 0 } else { layout.stride - 1 },
             bucket_count: self.bucket_count(),
             hasher: self.hasher,

@@ -23,8 +23,7 @@ const TICK_IS_KNOWN: u64 = 1 << 32;
 pub(crate) struct Inner {
     pub shape: Shape,
     pub records: Arc<Records>,
-    /// The index of keys, and that of the twins' keys if there are any.
-    pub indexes: Vec<Index>,
+    pub index: Index,
     pub grace: Grace<AtomicU64>,
     pub credits: Credits,
     pub owners: Owners,
@@ -44,14 +43,12 @@ impl Inner {
         let layout = RecordLayout::new(&shape);
         let capacity = shape.size + spare_records(&shape);
         let records = Arc::new(Records::new(&shape, layout, capacity)?);
-        let sides = if shape.twin_key_bytes == 0 { 1 } else { 2 };
-        let indexes: Result<_, _> =
-            (0..sides).map(|side| Index::new(records.clone(), shape.size, side, seed)).collect();
+        let index = Index::new(records.clone(), shape.size, seed)?;
         let credits = Credits::new(shape.size, shape.members);
         credits.start();
         Ok(Inner {
             records,
-            indexes: indexes?,
+            index,
             grace: Grace::new(AtomicU64::new(1), (0..shape.members).map(|_| AtomicU64::new(PARKED))),
             credits,
             owners: Owners::new(shape.owners)?,
@@ -83,8 +80,8 @@ impl Inner {
     /// Frees records and overflow buckets that all members have forgotten.
     pub fn reclaim(&self) {
         self.free.reclaim(&self.grace, |bag| {
-            for (index, numbers) in self.indexes.iter().zip(&mut bag.overflow).filter(|(_, it)| !it.is_empty()) {
-                index.give_back_overflow(numbers.drain(..));
+            if !bag.overflow.is_empty() {
+                self.index.give_back_overflow(bag.overflow.drain(..));
             }
             bag.replaced.iter().for_each(|replaced| self.carry_counters_over(replaced));
         });
@@ -113,19 +110,22 @@ impl Inner {
             EntryRef {
                 id,
                 generation: records.generation(record).load(Relaxed),
-                key: records.key(record, 0),
-                twin_key: records.key(record, 1),
+                key: records.key(record),
                 value: records.bytes(record, records.layout.value, records.layout.value_bytes),
                 profile: life::profile(word),
                 owner: records.owner(record),
+                twin: RecordId(records.twin(record).map_or(0, |twin| twin.load(Acquire))),
+                lease: records.lease(record).map_or(0, |lease| lease.load(Relaxed)),
+                idle_ticks: life::ticks_since_due(word, now),
                 left_ticks: self.idle_times.left(word, now).map(|ticks| ticks.max(0) as u32),
             }
         }
     }
 
-    /// Returns a record as an entry, for the sweep that has found it live in its batch.
-    pub fn swept_entry(&self, record: u32, word: u32, now: u32) -> EntryRef<'_> {
-        // SAFETY: the sweep has seen the record live, and its batch lasts until it returns.
+    /// Returns a record as an entry with this life word, for a caller that has removed it or found
+    /// it live in its batch.
+    pub fn removed_entry(&self, record: u32, word: u32, now: u32) -> EntryRef<'_> {
+        // SAFETY: the caller has seen the record live, and its batch lasts until it returns.
         unsafe { self.entry(record, word, now) }
     }
 

@@ -5,10 +5,10 @@ use crate::Shape;
 /// Positions of a record's parts in bytes from its start.
 ///
 /// ```text
-/// +----------+----------------+------------+-----------+-----+------------+--------------+
-/// | life u32 | generation u32 | state u32  | owner     | key | twin's key | value        |
-/// |          |                | (optional) | 0-4 bytes |     | (optional) | action, data |
-/// +----------+----------------+------------+-----------+-----+------------+--------------+
+/// +----------+----------------+---------------------------------+-----------+-----+--------------+
+/// | life u32 | generation u32 | state u32, twin u32, lease u32  | owner     | key | value        |
+/// |          |                | (each optional)                 | 0-4 bytes |     | action, data |
+/// +----------+----------------+---------------------------------+-----------+-----+--------------+
 /// ```
 ///
 /// The generation rises each time that the record becomes an entry: record number and generation
@@ -20,6 +20,10 @@ pub struct RecordLayout {
     pub stride: usize,
     /// Position of the word of state; 0 if there is none.
     pub state: usize,
+    /// Position of the number of the twin's record; 0 if there is none.
+    pub twin: usize,
+    /// Position of the lease; 0 if there is none.
+    pub lease: usize,
     /// Position of the owner, little endian.
     pub owner: usize,
     /// Length of the owner in bytes: 0, 1, 2 or 4.
@@ -28,8 +32,6 @@ pub struct RecordLayout {
     pub key: usize,
     /// Length of the key in bytes.
     pub key_bytes: usize,
-    /// Length of the twin's key in bytes, 0 if there is none. It follows the key.
-    pub twin_key_bytes: usize,
     /// Position of the value, whose first byte is the action.
     pub value: usize,
     /// Length of the value in bytes.
@@ -47,32 +49,29 @@ impl RecordLayout {
 
     /// Returns the layout of a table's records.
     pub fn new(shape: &Shape) -> Self {
-        let state = if shape.has_state { 8 } else { 0 };
+        let mut end = Self::GENERATION + size_of::<u32>();
+        let mut word = |is_present: bool| {
+            let at = if is_present { end } else { 0 };
+            end += if is_present { size_of::<u32>() } else { 0 };
+            at
+        };
+        let [state, twin, lease] = [shape.has_state, shape.has_pairs, shape.has_leases].map(&mut word);
+        let owner = end;
         let owner_bytes = match shape.owners {
             0 => 0,
             1..=0xff => 1,
             0x100..=0xffff => 2,
             _ => 4,
         };
-        let owner = if shape.has_state { 12 } else { 8 };
         let key = owner + owner_bytes;
-        let value = key + shape.key_bytes + shape.twin_key_bytes;
+        let value = key + shape.key_bytes;
         let len = value + shape.value_bytes;
         let stride = if shape.is_dense.unwrap_or(shape.size >= Self::DENSE_FROM) {
             len.next_multiple_of(4)
         } else {
             len.next_multiple_of(64)
         };
-        let Shape { key_bytes, twin_key_bytes, value_bytes, .. } = *shape;
-        RecordLayout { stride, state, owner, owner_bytes, key, key_bytes, twin_key_bytes, value, value_bytes }
-    }
-
-    /// Returns position and length of the key (side 0) or of the twin's key (side 1).
-    #[inline(always)]
-    pub(crate) fn key_of(&self, side: usize) -> (usize, usize) {
-        match side {
-            0 => (self.key, self.key_bytes),
-            _ => (self.key + self.key_bytes, self.twin_key_bytes),
-        }
+        let Shape { key_bytes, value_bytes, .. } = *shape;
+        RecordLayout { stride, state, twin, lease, owner, owner_bytes, key, key_bytes, value, value_bytes }
     }
 }

@@ -12,6 +12,7 @@
 //! | members, and what each has of its own | [`Member`]: `member.rs`, `local.rs` |
 //! | lookups in batches | `lookup.rs` |
 //! | additions, removals, timers | `add.rs`, `remove.rs`, `timers.rs` |
+//! | pairs of entries | `pair.rs` |
 //! | the end of idle entries | `sweep.rs`, `look_scan.rs`, `idle_times.rs` |
 //! | reading and removing by filter | `read.rs` |
 //! | results, refusals, counts | `outcome.rs`, `statistics.rs` |
@@ -40,6 +41,7 @@ mod lookup;
 mod member;
 mod outcome;
 mod owners;
+mod pair;
 pub mod pool;
 mod prefetch;
 mod protocol;
@@ -55,6 +57,7 @@ mod table;
 mod timers;
 mod word;
 
+pub use add::NewEntry;
 pub use change_reader::{Change, ChangeReader, PollReport, SubscribeError};
 pub use chaos::set_chaos;
 pub use layout::RecordLayout;

@@ -40,6 +40,11 @@ pub const fn profile(word: u32) -> u8 {
     (word >> 3) as u8
 }
 
+/// Returns the tick from which on hits have to be written, modulo 2^21.
+pub const fn due(word: u32) -> u32 {
+    word >> 11
+}
+
 /// Returns whether the word is of a live entry, in doubt or not.
 pub const fn is_live(word: u32) -> bool {
     word & STATE == LIVE

@@ -21,17 +21,30 @@ pub(crate) struct Local {
     free: Vec<u32>,
     /// Removed records and overflow buckets without a stamp.
     pub retired: RetiredBag,
-    /// Overflow buckets for additions, of each index.
-    pub spare: [Vec<u32>; 2],
-    /// Value and twin's key of an addition.
+    /// Overflow buckets for additions.
+    pub spare: Vec<u32>,
+    /// Leases of entries that this member has removed.
+    pub released: Vec<u32>,
+    /// Value of an addition.
     pub scratch: Vec<u8>,
 }
 
 impl Local {
     pub fn new(table: &Inner, number: usize) -> Local {
-        let scratch = vec![0; table.shape.value_bytes + table.shape.twin_key_bytes];
-        let (free, retired, spare) = <_>::default();
-        Local { number, now: 0, is_parked: true, is_streaming: false, batches: 0, free, retired, spare, scratch }
+        let scratch = vec![0; table.shape.value_bytes];
+        let (free, retired, spare, released) = <_>::default();
+        Local {
+            number,
+            now: 0,
+            is_parked: true,
+            is_streaming: false,
+            batches: 0,
+            free,
+            retired,
+            spare,
+            released,
+            scratch,
+        }
     }
 
     pub fn begin_batch(&mut self, table: &Inner, now: u32) {
@@ -47,6 +60,11 @@ impl Local {
         if is_turn {
             table.reclaim();
         }
+    }
+
+    pub fn end_batch(&mut self, table: &Inner) {
+        self.is_parked = true;
+        table.grace.park(self.number);
     }
 
     pub fn park(&mut self, table: &Inner) {

@@ -1,6 +1,5 @@
 //! Lookups in batches: buckets and records are prefetched some keys ahead.
 
-use crate::index::Index;
 use crate::member::Member;
 use crate::protocol::memory::{Bucket, Memory, home_of, tag_of};
 use crate::protocol::search::find;
@@ -22,46 +21,28 @@ impl Member {
     ///
     /// [`Shape::hits_restart`]: crate::Shape::hits_restart
     pub fn lookup_batch(&mut self, keys: &[u8], stride: usize, out: &mut [RecordId]) {
-        self.lookup_side(0, keys, stride, out);
-    }
-
-    /// Looks up keys of the twin, as [`Member::lookup_batch`].
-    pub fn lookup_twin_batch(&mut self, keys: &[u8], stride: usize, out: &mut [RecordId]) {
-        self.lookup_side(1, keys, stride, out);
+        self.local.assert_in_batch();
+        let key_bytes = self.table.records.layout.key_bytes;
+        for (n, out) in out.chunks_mut(CHUNK).enumerate() {
+            self.probe(&keys[n * CHUNK * stride..], stride, key_bytes, out);
+        }
     }
 
     /// Looks up one key, as [`Member::lookup_batch`] does.
     pub fn lookup(&mut self, key: &[u8]) -> RecordId {
-        self.lookup_one(0, key)
-    }
-
-    /// Looks up one key of the twin.
-    pub fn lookup_twin(&mut self, key: &[u8]) -> RecordId {
-        self.lookup_one(1, key)
-    }
-
-    fn lookup_one(&self, side: usize, key: &[u8]) -> RecordId {
         self.local.assert_in_batch();
-        let index = &self.table.indexes[side];
+        let index = &self.table.index;
         let hits_restart = self.table.shape.hits_restart;
         let accept = |record| self.local.touch(&self.table, record, hits_restart);
         RecordId(find(index, index.hash(key), key, accept).unwrap_or(0))
     }
 
-    fn lookup_side(&self, side: usize, keys: &[u8], stride: usize, out: &mut [RecordId]) {
-        self.local.assert_in_batch();
-        let index = &self.table.indexes[side];
-        let key_bytes = self.table.records.layout.key_of(side).1;
-        for (n, out) in out.chunks_mut(CHUNK).enumerate() {
-            self.probe(index, &keys[n * CHUNK * stride..], stride, key_bytes, out);
-        }
-    }
-
     /// Looks up at most [`CHUNK`] keys. Blocks of keys go through three steps: hash and prefetch of
     /// the bucket; the first slot with the tag and prefetch of its record; comparison of key and
     /// time. Keys that these steps do not find are searched with care.
-    fn probe(&self, index: &Index, keys: &[u8], stride: usize, key_bytes: usize, out: &mut [RecordId]) {
+    fn probe(&self, keys: &[u8], stride: usize, key_bytes: usize, out: &mut [RecordId]) {
         let key_of = |n: usize| &keys[n * stride..n * stride + key_bytes];
+        let index = &self.table.index;
         let (view, count, now) = (index.probe_view(), out.len(), self.local.now);
         let hits_restart = self.table.shape.hits_restart;
         let mut hashes = [0u64; CHUNK];
@@ -94,19 +75,19 @@ impl Member {
                 late_count += usize::from(!is_hit);
             }
         }
-        self.search_late(index, &late[..late_count], &hashes, key_of, out);
+        self.search_late(&late[..late_count], &hashes, key_of, out);
     }
 
     /// Searches keys that are in overflow buckets, share a tag with another key, or are not
     /// there.
     fn search_late<'k>(
         &self,
-        index: &Index,
         late: &[u8],
         hashes: &[u64; CHUNK],
         key_of: impl Fn(usize) -> &'k [u8],
         out: &mut [RecordId],
     ) {
+        let index = &self.table.index;
         let buckets = index.bucket_count();
         let late = || late.iter().map(|n| usize::from(*n));
         for n in late() {

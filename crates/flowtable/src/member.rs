@@ -20,9 +20,7 @@ pub struct Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.park();
-        for (index, spare) in self.table.indexes.iter().zip(&mut self.local.spare) {
-            index.give_back_overflow(spare.drain(..));
-        }
+        self.table.index.give_back_overflow(self.local.spare.drain(..));
         self.table.joined.lock()[self.local.number] = false;
     }
 }
@@ -39,7 +37,25 @@ impl Member {
         self.local.begin_batch(&self.table, now);
     }
 
-    /// Forgets all records, so that this member stops no other while it sleeps. Operations need
+    /// Sets the tick of the following operations of this batch.
+    #[inline]
+    pub fn set_tick(&mut self, now: u32) {
+        self.local.now = self.table.latest_tick(now);
+    }
+
+    /// Forgets all records, until another batch begins. The member keeps its free records.
+    #[inline]
+    pub fn end_batch(&mut self) {
+        self.local.end_batch(&self.table);
+    }
+
+    /// Takes the leases of entries that this member has removed since the last call. The caller
+    /// releases what they stand for.
+    pub fn take_released(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.local.released)
+    }
+
+    /// Forgets all records and gives back free ones, for a member that sleeps. Operations need
     /// another batch.
     pub fn park(&mut self) {
         self.local.park(&self.table);

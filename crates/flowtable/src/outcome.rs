@@ -50,9 +50,9 @@ pub enum Refusal {
     /// Records of removed entries are not free yet: a member has not begun another batch.
     #[error("removed records are not free yet: a worker neither begins batches nor parks")]
     Grace,
-    /// All twin keys that the function proposed belong to other entries.
-    #[error("the entry's twin keys are taken")]
-    TwinTaken,
+    /// Another entry has a key of the pair.
+    #[error("another entry has a key of the pair")]
+    KeyTaken,
 }
 
 impl Refusal {
@@ -66,7 +66,7 @@ impl Refusal {
             Refusal::Value => "no_value",
             Refusal::Malformed => "malformed",
             Refusal::Grace => "grace",
-            Refusal::TwinTaken => "twin_taken",
+            Refusal::KeyTaken => "key_taken",
         }
     }
 
@@ -79,7 +79,7 @@ impl Refusal {
         Refusal::Value,
         Refusal::Malformed,
         Refusal::Grace,
-        Refusal::TwinTaken,
+        Refusal::KeyTaken,
     ];
 }
 
@@ -92,14 +92,18 @@ pub struct EntryRef<'m> {
     pub generation: u32,
     /// The key.
     pub key: &'m [u8],
-    /// The twin's key; empty if the table has no twin.
-    pub twin_key: &'m [u8],
     /// The value; the first byte is the action.
     pub value: &'m [u8],
     /// The number of the idle time.
     pub profile: u8,
     /// The owner; 0: none.
     pub owner: u32,
+    /// The twin's record; [`RecordId::NONE`]: there is none.
+    pub twin: RecordId,
+    /// The lease; 0: none.
+    pub lease: u32,
+    /// Ticks since the idle time began; negative while hits need not be written.
+    pub idle_ticks: i32,
     /// Ticks until the idle time is over, 0 if it is; `None`: the entry never expires.
     pub left_ticks: Option<u32>,
 }

@@ -1,47 +1,63 @@
 //! Pools of ports for address translation: which outside address and port a session uses.
 //!
 //! Ports come in blocks of 64, the bits of a word. A block belongs to one subscriber (an inside
-//! address). A subscriber's blocks are of one outside address ("paired", RFC 4787 section 4.1),
-//! and their number is limited. A port that was released rests before it is given out again (RFC
-//! 6888, REQ-8). Each port and block is a bit that one compare-and-swap wins, so that limits are
-//! exact for all workers at once, and no search is a guess: a port is found as long as one is
-//! free.
+//! address), for all port spaces. A subscriber's blocks are of one outside address ("paired",
+//! RFC 4787 section 4.1), and their number is limited. A port that was released rests before it is
+//! given out again (RFC 6888, REQ-8).
+//!
+//! The pool gives out the same ports as the interpreter's, which is the definition. Finding one
+//! costs the same however many are in use.
 
-use crate::word::Padded;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::collections::{HashMap, VecDeque};
 
+/// First port of a pool. Lower ports are never given out, because servers listen there.
+const FIRST_PORT: u32 = 1024;
 /// Ports of a block.
-pub const BLOCK_PORTS: u32 = 64;
-/// Words of resting ports: of the current period, the one before, and the one that is cleared.
-const RESTING: usize = 3;
-/// A slot of a subscriber whose block is being chosen.
-const CHOOSING: u32 = u32::MAX;
+const BLOCK_PORTS: u32 = 64;
+/// Blocks of an address: ports 1024 to 65535.
+const ADDRESS_BLOCKS: u32 = ((1 << 16) - FIRST_PORT) / BLOCK_PORTS;
+/// Words of a bit for each block of an address.
+const BLOCK_WORDS: usize = ADDRESS_BLOCKS.div_ceil(64) as usize;
+/// Minimum rest of a port that no entry got, in nanoseconds: the next packet shall not meet the
+/// key again that another entry has.
+const UNUSED_REST_NS: u64 = 1_000_000_000;
 
 /// Properties of a pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolShape {
     /// Number of outside addresses.
     pub addresses: u32,
-    /// First port; a multiple of 64.
-    pub first_port: u16,
-    /// Blocks of 64 ports of each address.
-    pub blocks: u32,
     /// Number of subscribers; they have the numbers from 0 on.
     pub subscribers: u32,
-    /// Maximum number of blocks of a subscriber.
-    pub quota_blocks: u32,
-    /// Blocks that are kept for subscribers without a block.
-    pub reserved_blocks: u32,
-    /// Ticks that a released port rests at least, and at most twice as long; 0: not at all.
-    pub hold_ticks: u32,
-    /// Ports that are never given out, at no address.
-    pub excluded_ports: Vec<u16>,
+    /// Number of port spaces, such as those of UDP and TCP.
+    pub spaces: u32,
+    /// Rest of a released port in nanoseconds.
+    pub rest_ns: u64,
 }
 
-/// A port of an address of the pool. It must be released once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lease {
-    /// Number of the address, from 0 on.
+/// What a packet asks of a pool.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolRequest {
+    /// First of the addresses that the subscriber may have.
+    pub first_address: u32,
+    /// Number of these addresses.
+    pub address_count: u32,
+    /// Number of the subscriber.
+    pub subscriber: u32,
+    /// Maximum number of blocks of the subscriber.
+    pub max_blocks: u32,
+    /// Port space.
+    pub space: u32,
+    /// Chooses address, block and port, so that they cannot be guessed.
+    pub hash: u32,
+}
+
+/// A port that was taken. It must be released once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolPort {
+    /// Number of the port among all ports and spaces of the pool.
+    pub number: u32,
+    /// Number of the outside address.
     pub address: u32,
     /// The port.
     pub port: u16,
@@ -56,329 +72,273 @@ pub enum PoolRefusal {
     /// All ports of the blocks that the subscriber may have are in use or rest.
     #[error("the subscriber has as many ports as its quota allows")]
     Quota,
-    /// The free blocks are kept for subscribers without a block.
-    #[error("the last free blocks are kept for subscribers without one: add an address to the pool")]
-    Reserved,
+    /// The pool has no such address, subscriber or space.
+    #[error("the pool has no such address, subscriber or port space")]
+    Invalid,
 }
 
-/// The ports of one block.
-struct Block {
-    used: AtomicU64,
-    resting: [AtomicU64; RESTING],
-    /// The subscriber's number plus 1, or 0.
-    owner: AtomicU32,
+/// How much of a pool is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolUsage {
+    /// Ports in use, without those that rest.
+    pub ports: u64,
+    /// Blocks with an owner.
+    pub blocks: usize,
+    /// Subscribers with a block.
+    pub subscribers: usize,
 }
 
-/// The blocks of one subscriber.
+/// The blocks of one address.
+struct Address {
+    /// Blocks without owner, a bit each.
+    free: [u64; BLOCK_WORDS],
+    /// Number of blocks with an owner.
+    owned: u32,
+    /// Owner of each block.
+    owners: Box<[u32]>,
+    /// Ports in use and resting ports: a word each for block and space.
+    ports: Box<[[u64; 2]]>,
+}
+
+impl Address {
+    fn new(spaces: u32) -> Address {
+        let mut free = [u64::MAX; BLOCK_WORDS];
+        free[BLOCK_WORDS - 1] = u64::MAX >> (BLOCK_WORDS as u32 * 64 - ADDRESS_BLOCKS);
+        let (blocks, words) = (ADDRESS_BLOCKS as usize, (ADDRESS_BLOCKS * spaces) as usize);
+        Address { free, owned: 0, owners: vec![0; blocks].into(), ports: vec![[0; 2]; words].into() }
+    }
+
+    /// Returns the first free block from `start` on, cyclically.
+    fn find_free(&self, start: u32) -> Option<u32> {
+        let (first, bit) = ((start / 64) as usize, start % 64);
+        let upper = self.free[first] & (u64::MAX << bit);
+        let later = (1..=BLOCK_WORDS).map(|n| {
+            let word = (first + n) % BLOCK_WORDS;
+            (word, self.free[word])
+        });
+        let mut words = std::iter::once((first, upper)).chain(later);
+        words.find(|(_, free)| *free != 0).map(|(word, free)| word as u32 * 64 + free.trailing_zeros())
+    }
+}
+
+/// The blocks of a subscriber, in the order in which it got them.
 struct Subscriber {
-    /// The address's number plus 1, or 0 if it has no block.
-    address: AtomicU32,
-    /// Block numbers plus 1; 0: none.
-    blocks: Box<[AtomicU32]>,
+    blocks: Vec<u32>,
+    /// For each space the position before which all blocks are full.
+    first_free: Box<[u32]>,
 }
 
-/// A pool of ports that all workers share.
+/// A rest of a port.
+#[derive(Clone, Copy)]
+struct Rest {
+    end_ns: u64,
+    number: u32,
+}
+
+/// A pool of ports.
 pub struct PortPool {
     shape: PoolShape,
-    blocks: Box<[Block]>,
-    /// Blocks without owner, a bit each; the words of one address follow each other.
-    free: Box<[AtomicU64]>,
-    free_blocks: Padded<AtomicU32>,
-    subscribers: Box<[Subscriber]>,
-    /// Bits of excluded ports, by block of an address.
-    excluded: Box<[u64]>,
-    /// Where the next part of the sweep begins.
-    cursor: AtomicU32,
-    is_sweeping: AtomicBool,
-    /// Odd while a block is taken from its subscriber.
-    freeing: Padded<AtomicU64>,
+    addresses: Vec<Option<Box<Address>>>,
+    subscribers: HashMap<u32, Subscriber>,
+    /// Rests of released ports, and of ports that no entry got, by their end.
+    rests: [VecDeque<Rest>; 2],
+    ports_in_use: u64,
+    blocks_in_use: usize,
 }
 
 impl PortPool {
     /// Creates a pool whose ports are all free.
-    ///
-    /// # Panics
-    /// Panics if the ports of an address do not fit 16 bits or a number is 0.
     pub fn new(shape: PoolShape) -> PortPool {
-        let last_port = u32::from(shape.first_port) + shape.blocks * BLOCK_PORTS;
-        assert!(last_port <= 1 << 16 && u32::from(shape.first_port).is_multiple_of(BLOCK_PORTS), "ports of 16 bits");
-        assert!(shape.addresses != 0 && shape.blocks != 0 && shape.quota_blocks != 0, "a pool of nothing");
-        let mut excluded = vec![0; shape.blocks as usize];
-        for port in shape.excluded_ports.iter().filter_map(|port| port.checked_sub(shape.first_port)) {
-            if let Some(word) = excluded.get_mut(usize::from(port) / 64) {
-                *word |= 1 << (port % 64);
-            }
-        }
-        let zeros = || [0; RESTING].map(AtomicU64::new);
-        let block = |n: u32| Block {
-            used: AtomicU64::new(excluded[(n % shape.blocks) as usize]),
-            resting: zeros(),
-            owner: AtomicU32::new(0),
-        };
-        let words = shape.blocks.div_ceil(64);
-        let free_word = |n: u32| {
-            let left = shape.blocks - n % words * 64;
-            AtomicU64::new(if left >= 64 { u64::MAX } else { (1 << left) - 1 })
-        };
-        let subscriber = |_| Subscriber {
-            address: AtomicU32::new(0),
-            blocks: (0..shape.quota_blocks).map(|_| AtomicU32::new(0)).collect(),
-        };
+        let addresses = shape.addresses.min(u32::MAX / ADDRESS_BLOCKS);
         PortPool {
-            blocks: (0..shape.addresses * shape.blocks).map(block).collect(),
-            free: (0..shape.addresses * words).map(free_word).collect(),
-            free_blocks: Padded(AtomicU32::new(shape.addresses * shape.blocks)),
-            subscribers: (0..shape.subscribers).map(subscriber).collect(),
-            excluded: excluded.into(),
-            cursor: AtomicU32::new(0),
-            is_sweeping: AtomicBool::new(false),
-            freeing: Padded::default(),
-            shape,
+            shape: PoolShape { addresses, ..shape },
+            addresses: (0..addresses).map(|_| None).collect(),
+            subscribers: HashMap::new(),
+            rests: Default::default(),
+            ports_in_use: 0,
+            blocks_in_use: 0,
         }
     }
 
-    /// Takes a port for a subscriber: a free one of its blocks, searched from a place that `hash`
-    /// chooses, else one of a new block.
+    /// Returns how many numbers the ports of all spaces have: at most 2^32 are possible.
+    pub fn numbers(&self) -> u64 {
+        let PoolShape { addresses, spaces, .. } = self.shape;
+        u64::from(addresses) * u64::from(ADDRESS_BLOCKS * BLOCK_PORTS) * u64::from(spaces)
+    }
+
+    /// Takes a port at the time `now` in nanoseconds: one of the subscriber's blocks at the
+    /// addresses of the request, else one of a new block.
     ///
-    /// # Panics
-    /// Panics if there is no such subscriber.
-    pub fn take(&self, subscriber: u32, hash: u32) -> Result<Lease, PoolRefusal> {
-        loop {
-            let freeing = self.freeing.0.load(Acquire);
-            match self.try_take(subscriber, hash) {
-                Some(Ok(lease)) => return Ok(lease),
-                // A refusal counts only if no block of the subscriber was taken from it meanwhile:
-                // until that ends, the ports of the block seem to be in use.
-                Some(Err(refusal)) if freeing & 1 == 0 && self.freeing.0.load(Acquire) == freeing => {
-                    return Err(refusal);
-                }
-                _ => std::thread::yield_now(),
-            }
+    /// # Errors
+    /// The reason why there is none.
+    pub fn take(&mut self, request: &PoolRequest, now: u64) -> Result<PoolPort, PoolRefusal> {
+        self.end_rests(now);
+        let end = request.first_address.checked_add(request.address_count);
+        let is_valid = end.is_some_and(|end| request.address_count != 0 && end <= self.shape.addresses)
+            && request.subscriber < self.shape.subscribers
+            && request.space < self.shape.spaces;
+        if !is_valid {
+            return Err(PoolRefusal::Invalid);
         }
+        if let Some(block) = self.find_own_block(request) {
+            return Ok(self.take_of_block(block, request));
+        }
+        let addresses = request.first_address..request.first_address + request.address_count;
+        let own = self.subscribers.get(&request.subscriber).map_or(&[][..], |own| &own.blocks);
+        if own.len() as u64 >= u64::from(request.max_blocks) {
+            return Err(PoolRefusal::Quota);
+        }
+        let paired = own.iter().map(|block| block / ADDRESS_BLOCKS).find(|address| addresses.contains(address));
+        let block = self.find_free_block(request, paired).ok_or(PoolRefusal::Empty)?;
+        self.own_block(block, request.subscriber);
+        Ok(self.take_of_block(block, request))
     }
 
-    /// Takes a port, or says why there is none; `None` if another worker is about to get a block
-    /// for the subscriber.
-    fn try_take(&self, subscriber: u32, hash: u32) -> Option<Result<Lease, PoolRefusal>> {
-        let own = &self.subscribers[subscriber as usize];
-        let (mut is_choosing, mut vacant) = (false, None);
-        for slot in &own.blocks {
-            match slot.load(Acquire) {
-                0 => vacant = vacant.or(Some(slot)),
-                CHOOSING => is_choosing = true,
-                number => {
-                    if let Some(lease) = self.take_of_block(number - 1, subscriber, hash) {
-                        return Some(Ok(lease));
-                    }
-                }
-            }
-        }
-        if is_choosing {
-            return None;
-        }
-        let Some(vacant) = vacant else { return Some(Err(PoolRefusal::Quota)) };
-        vacant.compare_exchange(0, CHOOSING, AcqRel, Acquire).ok()?;
-        let chosen = self.choose_block(own, subscriber, hash);
-        vacant.store(chosen.map_or(0, |number| number + 1), Release);
-        match chosen {
-            Ok(number) => self.take_of_block(number, subscriber, hash).map(Ok),
-            Err(refusal) => Some(Err(refusal)),
-        }
-    }
-
-    /// Takes a free port of a block, if the subscriber has the block.
-    fn take_of_block(&self, number: u32, subscriber: u32, hash: u32) -> Option<Lease> {
-        let block = &self.blocks[number as usize];
-        let start = hash % BLOCK_PORTS;
-        loop {
-            // In this order, because a release lets a port rest before it is no longer used.
-            let used = block.used.load(Acquire);
-            let free = !(used | block.resting());
-            if free == 0 {
-                return None;
-            }
-            let bit = (free.rotate_right(start).trailing_zeros() + start) % BLOCK_PORTS;
-            if block.used.compare_exchange(used, used | 1 << bit, AcqRel, Acquire).is_err() {
-                continue;
-            }
-            if block.owner.load(Acquire) != subscriber + 1 {
-                // The block was taken from the subscriber meanwhile.
-                block.used.fetch_and(!(1 << bit), AcqRel);
-                return None;
-            }
-            if block.resting() >> bit & 1 != 0 {
-                // Taken and released by another worker between the two looks.
-                block.used.fetch_and(!(1 << bit), AcqRel);
-                continue;
-            }
-            let (address, in_address) = (number / self.shape.blocks, number % self.shape.blocks);
-            let port = u32::from(self.shape.first_port) + in_address * BLOCK_PORTS + bit;
-            return Some(Lease { address, port: port as u16 });
-        }
-    }
-
-    /// Returns a free block of the subscriber's address, or of any if it has none, and makes it
-    /// the subscriber's.
-    fn choose_block(&self, own: &Subscriber, subscriber: u32, hash: u32) -> Result<u32, PoolRefusal> {
-        loop {
-            let paired = own.address.load(Acquire);
-            if paired != 0 && self.free_blocks.0.load(Acquire) <= self.shape.reserved_blocks {
-                return Err(PoolRefusal::Reserved);
-            }
-            let count = if paired == 0 { self.shape.addresses } else { 1 };
-            let start = if paired == 0 { hash / BLOCK_PORTS % self.shape.addresses } else { paired - 1 };
-            let addresses = (0..count).map(|n| (start + n) % self.shape.addresses);
-            let found = addresses.into_iter().find_map(|address| self.take_free_block(address, hash));
-            let number = found.ok_or(PoolRefusal::Empty)?;
-            let address = number / self.shape.blocks + 1;
-            let before = own.address.compare_exchange(0, address, AcqRel, Acquire);
-            if before.is_ok() || before == Err(address) {
-                self.blocks[number as usize].owner.store(subscriber + 1, Release);
-                return Ok(number);
-            }
-            // Another worker has chosen another address for the subscriber.
-            self.give_free_block(number);
-        }
-    }
-
-    fn words_per_address(&self) -> u32 {
-        self.shape.blocks.div_ceil(64)
-    }
-
-    /// Takes a block without owner of an address.
-    fn take_free_block(&self, address: u32, hash: u32) -> Option<u32> {
-        let words = self.words_per_address();
-        let start = hash % words;
-        for n in (0..words).map(|n| (start + n) % words) {
-            let word = &self.free[(address * words + n) as usize];
-            let lowest = |free: u64| (free != 0).then(|| free & (free - 1));
-            if let Ok(free) = word.fetch_update(AcqRel, Acquire, lowest) {
-                self.free_blocks.0.fetch_sub(1, AcqRel);
-                return Some(address * self.shape.blocks + n * 64 + free.trailing_zeros());
+    /// Returns the first of the subscriber's blocks at the request's addresses with a free port.
+    fn find_own_block(&mut self, request: &PoolRequest) -> Option<u32> {
+        let own = self.subscribers.get_mut(&request.subscriber)?;
+        let addresses = request.first_address..request.first_address + request.address_count;
+        let first_free = &mut own.first_free[request.space as usize];
+        for position in *first_free as usize..own.blocks.len() {
+            let block = own.blocks[position];
+            let address = self.addresses[(block / ADDRESS_BLOCKS) as usize].as_ref()?;
+            let [used, resting] = address.ports[(block % ADDRESS_BLOCKS * self.shape.spaces + request.space) as usize];
+            if used | resting == u64::MAX {
+                // Blocks before it are full, too, as long as none was passed over.
+                *first_free += u32::from(*first_free as usize == position);
+            } else if addresses.contains(&(block / ADDRESS_BLOCKS)) {
+                return Some(block);
             }
         }
         None
     }
 
-    fn give_free_block(&self, number: u32) {
-        let (address, in_address) = (number / self.shape.blocks, number % self.shape.blocks);
-        self.free_blocks.0.fetch_add(1, AcqRel);
-        let word = address * self.words_per_address() + in_address / 64;
-        self.free[word as usize].fetch_or(1 << (in_address % 64), AcqRel);
-    }
-
-    /// Gives a port back at tick `now`. It rests for the pool's hold time.
-    pub fn release(&self, lease: Lease, now: u32) {
-        let port = u32::from(lease.port - self.shape.first_port);
-        let block = &self.blocks[(lease.address * self.shape.blocks + port / BLOCK_PORTS) as usize];
-        let bit = 1 << (port % BLOCK_PORTS);
-        if self.shape.hold_ticks != 0 {
-            block.resting[self.period(now)].fetch_or(bit, AcqRel);
-        }
-        let before = block.used.fetch_and(!bit, AcqRel);
-        debug_assert!(before & bit != 0, "{lease:?} was released twice");
-    }
-
-    /// Returns which word has the ports that are released at a tick.
-    fn period(&self, now: u32) -> usize {
-        (now / self.shape.hold_ticks.max(1)) as usize % RESTING
-    }
-
-    /// Ends the rest of ports that have rested long enough, and takes blocks without a port in
-    /// use from their subscribers, among `budget` blocks. It must get round at least once in each
-    /// hold time. Returns how many blocks became free.
-    ///
-    /// One member sweeps at a time; a call during another does nothing.
-    pub fn sweep(&self, budget: u32, now: u32) -> u32 {
-        if self.is_sweeping.swap(true, Acquire) {
-            return 0;
-        }
-        let count = self.sweep_exclusively(budget, now);
-        self.is_sweeping.store(false, Release);
-        count
-    }
-
-    fn sweep_exclusively(&self, budget: u32, now: u32) -> u32 {
-        let count = self.blocks.len() as u32;
-        let first = self.cursor.load(Relaxed);
-        let budget = budget.min(count);
-        self.cursor.store((first + budget) % count, Relaxed);
-        let oldest = (self.period(now) + 1) % RESTING;
-        let numbers = (0..budget).map(|n| (first + n) % count);
-        numbers
-            .filter(|number| {
-                let block = &self.blocks[*number as usize];
-                if block.resting[oldest].load(Relaxed) != 0 {
-                    block.resting[oldest].store(0, Release);
-                }
-                self.free_if_empty(*number)
-            })
-            .count() as u32
-    }
-
-    /// Takes a block without a used or resting port from its subscriber.
-    fn free_if_empty(&self, number: u32) -> bool {
-        let block = &self.blocks[number as usize];
-        let empty = self.excluded[(number % self.shape.blocks) as usize];
-        let owner = block.owner.load(Acquire);
-        if owner == 0 || block.resting() != 0 || block.used.load(Relaxed) != empty {
-            return false;
-        }
-        self.freeing.0.fetch_add(1, AcqRel);
-        // With all bits set, no worker takes a port of it.
-        let mut is_freed = block.used.compare_exchange(empty, u64::MAX, AcqRel, Acquire).is_ok();
-        if is_freed {
-            let own = &self.subscribers[owner as usize - 1];
-            // A block that its subscriber is about to get has an owner, but no slot yet.
-            let is_choosing = own.blocks.iter().any(|slot| slot.load(Acquire) == CHOOSING);
-            is_freed = block.resting() == 0 && !is_choosing;
-            if is_freed {
-                block.owner.store(0, Release);
-                self.forget_block(own, number);
-            }
-            block.used.store(empty, Release);
-            if is_freed {
-                self.give_free_block(number);
-            }
-        }
-        self.freeing.0.fetch_add(1, AcqRel);
-        is_freed
-    }
-
-    /// Takes a block out of its subscriber's slots, and with the last one the address.
-    fn forget_block(&self, own: &Subscriber, number: u32) {
-        for slot in &own.blocks {
-            let _ = slot.compare_exchange(number + 1, 0, AcqRel, Acquire);
-        }
-        // While the first slot is taken, no worker gets a block of the old address.
-        let is_last = own.blocks.iter().all(|slot| slot.load(Acquire) == 0);
-        if is_last && own.blocks[0].compare_exchange(0, CHOOSING, AcqRel, Acquire).is_ok() {
-            if own.blocks[1..].iter().all(|slot| slot.load(Acquire) == 0) {
-                own.address.store(0, Release);
-            }
-            own.blocks[0].store(0, Release);
-        }
-    }
-
-    /// Returns how many blocks have no owner.
-    pub fn free_blocks(&self) -> u32 {
-        self.free_blocks.0.load(Acquire)
-    }
-
-    /// Returns how many ports a subscriber uses.
-    pub fn used_ports(&self, subscriber: u32) -> u32 {
-        let numbers = self.subscribers[subscriber as usize].blocks.iter().map(|slot| slot.load(Acquire));
-        let used = |number: u32| {
-            let number = number as usize - 1;
-            let excluded = self.excluded[number % self.excluded.len()];
-            (self.blocks[number].used.load(Acquire) & !excluded).count_ones()
+    /// Returns a block without owner: of the subscriber's address if it has one, else of the first
+    /// address that has one, from an address and a block that the hash chooses.
+    fn find_free_block(&self, request: &PoolRequest, paired: Option<u32>) -> Option<u32> {
+        let (chosen, count) = (request.hash / BLOCK_PORTS, request.address_count);
+        let start = chosen / count % ADDRESS_BLOCKS;
+        let block_of = |address: u32| {
+            let block = match &self.addresses[address as usize] {
+                None => Some(start),
+                Some(blocks) if blocks.owned == ADDRESS_BLOCKS => None,
+                Some(blocks) => blocks.find_free(start),
+            };
+            block.map(|block| address * ADDRESS_BLOCKS + block)
         };
-        numbers.filter(|number| *number != 0 && *number != CHOOSING).map(used).sum()
+        match paired {
+            Some(address) => block_of(address),
+            None => (0..count).find_map(|n| block_of(request.first_address + (chosen % count + n) % count)),
+        }
     }
-}
 
-impl Block {
-    fn resting(&self) -> u64 {
-        self.resting.iter().fold(0, |all, word| all | word.load(Acquire))
+    /// Gives a block without owner to a subscriber.
+    fn own_block(&mut self, block: u32, subscriber: u32) {
+        let spaces = self.shape.spaces;
+        let address = &mut self.addresses[(block / ADDRESS_BLOCKS) as usize];
+        let blocks = address.get_or_insert_with(|| Box::new(Address::new(spaces)));
+        let in_address = block % ADDRESS_BLOCKS;
+        blocks.free[(in_address / 64) as usize] &= !(1 << (in_address % 64));
+        blocks.owned += 1;
+        blocks.owners[in_address as usize] = subscriber;
+        self.blocks_in_use += 1;
+        let new = || Subscriber { blocks: Vec::new(), first_free: vec![0; spaces as usize].into() };
+        self.subscribers.entry(subscriber).or_insert_with(new).blocks.push(block);
+    }
+
+    /// Takes the first free port of a block that has one, from the bit on that the hash chooses.
+    fn take_of_block(&mut self, block: u32, request: &PoolRequest) -> PoolPort {
+        let word = block % ADDRESS_BLOCKS * self.shape.spaces + request.space;
+        let mut bit = 0;
+        if let Some(address) = &mut self.addresses[(block / ADDRESS_BLOCKS) as usize] {
+            let [used, resting] = &mut address.ports[word as usize];
+            let start = request.hash % BLOCK_PORTS;
+            bit = ((!(*used | *resting)).rotate_right(start).trailing_zeros() + start) % BLOCK_PORTS;
+            *used |= 1 << bit;
+        }
+        self.ports_in_use += 1;
+        PoolPort {
+            number: (block * self.shape.spaces + request.space) * BLOCK_PORTS + bit,
+            address: block / ADDRESS_BLOCKS,
+            port: (FIRST_PORT + block % ADDRESS_BLOCKS * BLOCK_PORTS + bit) as u16,
+        }
+    }
+
+    /// Releases a port at the time `now` in nanoseconds. It rests for the pool's time.
+    pub fn release(&mut self, number: u32, now: u64) {
+        self.release_until(0, number, now, now.saturating_add(self.shape.rest_ns));
+    }
+
+    /// Releases a port that was taken at the time `taken_ns` and that no entry got. It rests for a
+    /// second at least.
+    pub fn release_unused(&mut self, number: u32, taken_ns: u64) {
+        let rest_ns = self.shape.rest_ns.max(UNUSED_REST_NS);
+        self.release_until(1, number, taken_ns, taken_ns.saturating_add(rest_ns));
+    }
+
+    fn release_until(&mut self, queue: usize, number: u32, now: u64, end_ns: u64) {
+        let Some([used, resting]) = self.port_words(number) else { return };
+        let bit = 1 << (number % BLOCK_PORTS);
+        debug_assert!(*used & bit != 0, "port {number} is released twice");
+        *used &= !bit;
+        if end_ns > now {
+            *resting |= bit;
+            let rests = &mut self.rests[queue];
+            // Times of workers differ a little.
+            let behind = rests.iter().rev().take_while(|rest| rest.end_ns > end_ns).count();
+            rests.insert(rests.len() - behind, Rest { end_ns, number });
+        }
+        self.ports_in_use -= 1;
+        self.update_block(number);
+    }
+
+    fn port_words(&mut self, number: u32) -> Option<&mut [u64; 2]> {
+        let (word, words) = (number / BLOCK_PORTS, ADDRESS_BLOCKS * self.shape.spaces);
+        self.addresses.get_mut((word / words) as usize)?.as_mut()?.ports.get_mut((word % words) as usize)
+    }
+
+    /// Ends the rests that are over at the time `now` in nanoseconds.
+    pub fn end_rests(&mut self, now: u64) {
+        for queue in 0..self.rests.len() {
+            while let Some(rest) = self.rests[queue].pop_front_if(|rest| rest.end_ns <= now) {
+                if let Some([_, resting]) = self.port_words(rest.number) {
+                    *resting &= !(1 << (rest.number % BLOCK_PORTS));
+                }
+                self.update_block(rest.number);
+            }
+        }
+    }
+
+    /// Notes that a port has been released or has rested: its block is no longer full, or free.
+    fn update_block(&mut self, number: u32) {
+        let spaces = self.shape.spaces;
+        let (space, block) = (number / BLOCK_PORTS % spaces, number / BLOCK_PORTS / spaces);
+        let Some(Some(address)) = self.addresses.get_mut((block / ADDRESS_BLOCKS) as usize) else { return };
+        let in_address = block % ADDRESS_BLOCKS;
+        let words = (in_address * spaces) as usize..((in_address + 1) * spaces) as usize;
+        let is_empty = address.ports[words].iter().all(|[used, resting]| used | resting == 0);
+        let owner = address.owners[in_address as usize];
+        let Some(own) = self.subscribers.get_mut(&owner) else { return };
+        let Some(position) = own.blocks.iter().position(|own| *own == block) else { return };
+        if !is_empty {
+            let first_free = &mut own.first_free[space as usize];
+            *first_free = (*first_free).min(position as u32);
+            return;
+        }
+        own.blocks.remove(position);
+        for first_free in own.first_free.iter_mut().filter(|first| **first as usize > position) {
+            *first_free -= 1;
+        }
+        if own.blocks.is_empty() {
+            self.subscribers.remove(&owner);
+        }
+        address.free[(in_address / 64) as usize] |= 1 << (in_address % 64);
+        address.owned -= 1;
+        self.blocks_in_use -= 1;
+    }
+
+    /// Returns how much of the pool is in use.
+    pub fn usage(&self) -> PoolUsage {
+        PoolUsage { ports: self.ports_in_use, blocks: self.blocks_in_use, subscribers: self.subscribers.len() }
     }
 }

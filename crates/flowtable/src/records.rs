@@ -59,6 +59,16 @@ impl Records {
         (self.layout.state != 0).then(|| self.word(record, self.layout.state))
     }
 
+    /// Returns the number of the twin's record (0: none), in a table with pairs.
+    pub fn twin(&self, record: u32) -> Option<&AtomicU32> {
+        (self.layout.twin != 0).then(|| self.word(record, self.layout.twin))
+    }
+
+    /// Returns the lease (0: none), in a table with leases.
+    pub fn lease(&self, record: u32) -> Option<&AtomicU32> {
+        (self.layout.lease != 0).then(|| self.word(record, self.layout.lease))
+    }
+
     /// Returns the byte that says when the sweep looks at the record; 0: never.
     pub fn look(&self, record: u32) -> &AtomicU8 {
         assert!(record <= self.capacity, "record {record} of {}", self.capacity);
@@ -86,15 +96,14 @@ impl Records {
         unsafe { std::slice::from_raw_parts(self.address(record).wrapping_add(at), len) }
     }
 
-    /// Returns the key of index `side` (0, or 1 of a twin).
+    /// Returns the key.
     ///
     /// # Safety
     /// As [`Records::bytes`].
     #[inline(always)]
-    pub unsafe fn key(&self, record: u32, side: usize) -> &[u8] {
-        let (at, len) = self.layout.key_of(side);
+    pub unsafe fn key(&self, record: u32) -> &[u8] {
         // SAFETY: the caller's duty.
-        unsafe { self.bytes(record, at, len) }
+        unsafe { self.bytes(record, self.layout.key, self.layout.key_bytes) }
     }
 
     /// Returns the owner.
@@ -109,28 +118,24 @@ impl Records {
         u32::from_le_bytes(owner)
     }
 
-    /// Writes keys, value and owner of a record, and clears its state and counters. The generation
-    /// rises; the life word stays as it is.
+    /// Writes key, value and owner of a record, and clears its state, twin, lease and counters. The
+    /// generation rises; the life word stays as it is.
     ///
     /// # Safety
     /// No entry has the record, and all members have forgotten it.
-    pub unsafe fn write(&self, record: u32, keys: [&[u8]; 2], value: &[u8], owner: u32) {
+    pub unsafe fn write(&self, record: u32, key: &[u8], value: &[u8], owner: u32) {
         let (start, layout) = (self.address(record), &self.layout);
-        for (side, key) in keys.into_iter().enumerate() {
-            let (at, len) = layout.key_of(side);
-            assert_eq!(key.len(), len, "the length of a key");
-            // SAFETY: in the record, which this thread alone uses.
-            unsafe { start.add(at).copy_from_nonoverlapping(key.as_ptr(), len) };
-        }
+        assert_eq!(key.len(), layout.key_bytes, "the length of a key");
         assert_eq!(value.len(), layout.value_bytes, "the length of a value");
         let owner = owner.to_le_bytes();
-        // SAFETY: as above.
+        // SAFETY: in the record, which this thread alone uses.
         unsafe {
+            start.add(layout.key).copy_from_nonoverlapping(key.as_ptr(), key.len());
             start.add(layout.value).copy_from_nonoverlapping(value.as_ptr(), value.len());
             start.add(layout.owner).copy_from_nonoverlapping(owner.as_ptr(), layout.owner_bytes);
         }
-        if let Some(state) = self.state(record) {
-            state.store(0, Relaxed);
+        for word in [self.state(record), self.twin(record), self.lease(record)].into_iter().flatten() {
+            word.store(0, Relaxed);
         }
         for counter in self.counters(record).into_iter().flatten() {
             counter.store(0, Relaxed);
@@ -139,11 +144,13 @@ impl Records {
         generation.store(generation.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Copies state and counters of `from` to a record that was written and is not visible yet.
+    /// Copies state, twin, lease and counters of `from` to a record that was written and is not visible yet.
     /// Returns the counters.
     pub fn copy_state(&self, from: u32, to: u32) -> Option<[u64; 2]> {
-        if let (Some(from), Some(to)) = (self.state(from), self.state(to)) {
-            to.store(from.load(Relaxed), Relaxed);
+        for word in [Records::state, Records::twin, Records::lease] {
+            if let (Some(from), Some(to)) = (word(self, from), word(self, to)) {
+                to.store(from.load(Relaxed), Relaxed);
+            }
         }
         let counted = self.counters(from)?.map(|counter| counter.load(Relaxed));
         for (to, counted) in self.counters(to)?.into_iter().zip(counted) {

@@ -10,8 +10,6 @@ pub const MAX_IDLE_TICKS: u32 = (1 << 20) - (1 << 16);
 pub struct Shape {
     /// Length of a key in bytes, at least 1.
     pub key_bytes: usize,
-    /// Length of a second key in bytes, by which the same entry is found; 0: there is none.
-    pub twin_key_bytes: usize,
     /// Length of a value in bytes, at least 1. The first byte is the action.
     pub value_bytes: usize,
     /// Maximum number of entries.
@@ -35,6 +33,15 @@ pub struct Shape {
     ///
     /// [`Member::state`]: crate::Member::state
     pub has_state: bool,
+    /// Whether entries can be added in pairs ([`Member::add_pair`]).
+    ///
+    /// [`Member::add_pair`]: crate::Member::add_pair
+    pub has_pairs: bool,
+    /// Whether an entry can hold a lease: a 32-bit number of something that is released when the
+    /// entry ends ([`Member::take_released`]).
+    ///
+    /// [`Member::take_released`]: crate::Member::take_released
+    pub has_leases: bool,
     /// Whether each entry counts packets and bytes.
     pub has_counters: bool,
     /// Whether records are packed closely; else each begins with a cache line, which makes lookups
@@ -50,7 +57,7 @@ pub enum ShapeError {
     /// A key or value of 0 bytes, or too long for a record.
     #[error("{what} of {bytes} bytes: a table needs between 1 and {max}")]
     Width {
-        /// "key", "twin key" or "value".
+        /// "key" or "value".
         what: &'static str,
         /// The length.
         bytes: usize,
@@ -90,12 +97,11 @@ impl Shape {
     /// Longest possible value in bytes.
     pub const MAX_VALUE_BYTES: usize = 1024;
 
-    /// Returns a shape without owners, state and counters: one profile that never expires, hits
+    /// Returns a shape without owners, state, pairs, leases and counters: one profile that never expires, hits
     /// that restart timers, ticks of 1/8 s, 64 members.
     pub fn new(key_bytes: usize, value_bytes: usize, size: u32) -> Self {
         Shape {
             key_bytes,
-            twin_key_bytes: 0,
             value_bytes,
             size,
             owners: 0,
@@ -104,6 +110,8 @@ impl Shape {
             tick_ns: 125_000_000,
             idle_ticks: vec![0],
             has_state: false,
+            has_pairs: false,
+            has_leases: false,
             has_counters: false,
             is_dense: None,
             members: 64,
@@ -115,10 +123,6 @@ impl Shape {
         let widths = [("key", self.key_bytes, Self::MAX_KEY_BYTES), ("value", self.value_bytes, Self::MAX_VALUE_BYTES)];
         if let Some((what, bytes, max)) = widths.into_iter().find(|(_, bytes, max)| *bytes == 0 || bytes > max) {
             return Err(ShapeError::Width { what, bytes, max });
-        }
-        if self.twin_key_bytes > Self::MAX_KEY_BYTES {
-            let (bytes, max) = (self.twin_key_bytes, Self::MAX_KEY_BYTES);
-            return Err(ShapeError::Width { what: "twin key", bytes, max });
         }
         if self.size == 0 || self.size > Self::MAX_SIZE {
             return Err(ShapeError::Size(self.size));

@@ -6,12 +6,14 @@
 //! byte; hits themselves never write it.
 //!
 //! An entry ends in two steps. First it comes into doubt. After a grace period, if no hit has
-//! ended the doubt, it is removed. Thus no packet is under way that has hit it.
+//! ended the doubt, it is removed. Thus no packet is under way that has hit it. The twins of a pair
+//! come into doubt together, and a hit of either saves both.
 
 use crate::inner::Inner;
 use crate::local::Local;
 use crate::look_scan::{BLOCK, Codes, collect_due};
 use crate::member::Member;
+use crate::remove::kill;
 use crate::stream::ChangeKind;
 use crate::sweep_state::{Doubted, SweepState};
 use crate::{EntryRef, SweepReport, life};
@@ -102,23 +104,20 @@ impl Local {
         if code == 0 || !life::is_live(word) {
             return;
         }
-        let left = table.idle_times.left(word, self.now);
-        if left.is_some_and(|left| left <= 0) {
-            if table.shape.notify {
-                // Reported once each time that the idle time passes without a hit.
-                let next = life::live(self.now, life::profile(word));
-                if life.compare_exchange(word, next, AcqRel, Relaxed).is_ok() {
-                    report.notified += 1;
-                    word = next;
-                    on_expired(table.swept_entry(record, word, self.now));
+        if self.is_over(table, word) {
+            match table.twin_of(record).filter(|twin| !self.is_over_or_dead(table, *twin)) {
+                // A later hit of the twin counts for both.
+                Some(twin) => {
+                    let due = life::due(table.records.life(twin).load(Acquire));
+                    let next = life::live(due, life::profile(word));
+                    if life.compare_exchange(word, next, AcqRel, Relaxed).is_ok() {
+                        word = next;
+                    }
                 }
-            } else if word & life::DOUBT == 0
-                && life.compare_exchange(word, word | life::DOUBT, AcqRel, Relaxed).is_ok()
-            {
-                report.doubted += 1;
-                doubted.push(Doubted { record, attempts: 0 });
+                None if table.shape.notify => word = self.notify(table, record, word, on_expired, report),
+                None => self.doubt(table, record, word, doubted, report),
             }
-        } else if left.is_none() && life::ticks_since_due(word, self.now) >= 0 {
+        } else if table.idle_times.left(word, self.now).is_none() && life::ticks_since_due(word, self.now) >= 0 {
             // Entries that never expire are renewed before the range of ticks wraps.
             let renewed = table.idle_times.live_word(self.now, life::profile(word));
             let _ = life.compare_exchange(word, renewed, AcqRel, Relaxed);
@@ -126,6 +125,46 @@ impl Local {
         // A change of the profile meanwhile has written another code, and that one stays.
         let next = table.idle_times.look_code(word, self.now);
         let _ = look.compare_exchange(code, next, AcqRel, Relaxed);
+    }
+
+    /// Reports an entry that stays, and its twin: once each time that the idle time passes without
+    /// a hit. Returns the entry's life word.
+    fn notify(
+        &self,
+        table: &Inner,
+        record: u32,
+        word: u32,
+        on_expired: &mut impl FnMut(EntryRef<'_>),
+        report: &mut SweepReport,
+    ) -> u32 {
+        let next = life::live(self.now, life::profile(word));
+        let renew = |record, word| table.records.life(record).compare_exchange(word, next, AcqRel, Relaxed).is_ok();
+        if !renew(record, word) {
+            return word;
+        }
+        let twin = table.twin_of(record);
+        let twin = twin.filter(|twin| renew(*twin, table.records.life(*twin).load(Acquire)));
+        for record in [Some(record), twin].into_iter().flatten() {
+            report.notified += 1;
+            on_expired(table.removed_entry(record, next, self.now));
+        }
+        next
+    }
+
+    /// Lets an entry and its twin come into doubt.
+    fn doubt(&self, table: &Inner, record: u32, word: u32, doubted: &mut Vec<Doubted>, report: &mut SweepReport) {
+        let doubt =
+            |record, word| table.records.life(record).compare_exchange(word, word | life::DOUBT, AcqRel, Relaxed);
+        if word & life::DOUBT == 0 && doubt(record, word).is_ok() {
+            report.doubted += 1;
+            doubted.push(Doubted { record, attempts: 0 });
+            if let Some(twin) = table.twin_of(record) {
+                let word = table.records.life(twin).load(Acquire);
+                if self.is_over(table, word) {
+                    let _ = doubt(twin, word);
+                }
+            }
+        }
     }
 
     /// Removes the entries that are still in doubt after the grace period. Returns those that
@@ -140,33 +179,79 @@ impl Local {
         let mut again = Vec::new();
         while state.doubted.front().is_some_and(|(stamp, _)| table.grace.has_passed(*stamp)) {
             let Some((_, doubted)) = state.doubted.pop_front() else { break };
-            for Doubted { record, attempts } in doubted {
-                let word = table.records.life(record).load(Acquire);
+            for (n, Doubted { record, attempts }) in doubted.iter().enumerate() {
+                table.records.prefetch_for_write(doubted[(n + AHEAD).min(doubted.len() - 1)].record);
+                let word = table.records.life(*record).load(Acquire);
                 if !life::is_live(word) {
                     continue;
                 }
-                if word & life::DOUBT != 0 {
-                    if !self.is_over(table, word) {
-                        // The idle time has become longer meanwhile.
-                        let certain = |now| (now == word).then_some(word & !life::DOUBT);
-                        life::change(table.records.life(record), certain);
-                    } else if self.remove_record_if(table, record, ChangeKind::Expired, end_doubt).is_some() {
-                        report.removed += 1;
-                        on_expired(table.swept_entry(record, word, self.now));
-                    }
-                } else if !table.shape.hits_restart && self.is_over(table, word) {
-                    self.doubt_again(table, record, attempts, &mut again, on_expired, report);
+                if !self.is_pair_over(table, *record) {
+                    // A hit has come, or the idle time has become longer.
+                    self.end_doubt(table, *record);
+                } else if word & life::DOUBT != 0 && self.is_twin_doubted(table, *record) {
+                    self.expire(table, *record, word, kill_in_doubt, on_expired, report);
+                } else if !table.shape.hits_restart {
+                    self.doubt_again(table, *record, *attempts, &mut again, on_expired, report);
+                } else {
+                    self.end_doubt(table, *record);
                 }
             }
         }
         again
     }
 
-    fn is_over(&self, table: &Inner, word: u32) -> bool {
-        table.idle_times.left(word, self.now).is_some_and(|left| left <= 0)
+    /// Removes an entry and its twin because their idle time is over, if `accept` makes the entry
+    /// dead.
+    fn expire(
+        &mut self,
+        table: &Inner,
+        record: u32,
+        word: u32,
+        accept: impl FnOnce(&Inner, u32) -> bool,
+        on_expired: &mut impl FnMut(EntryRef<'_>),
+        report: &mut SweepReport,
+    ) {
+        if self.remove_one(table, record, ChangeKind::Expired, accept).is_none() {
+            return;
+        }
+        let twin = self.remove_twin(table, record, ChangeKind::Expired);
+        for record in [Some(record), twin].into_iter().flatten() {
+            report.removed += 1;
+            on_expired(table.removed_entry(record, word, self.now));
+        }
     }
 
-    /// Doubts an entry again that a hit has saved although its idle time is over, or removes it.
+    fn is_over(&self, table: &Inner, word: u32) -> bool {
+        table.idle_times.is_over(word, table.idle_times.unit_begin(self.now))
+    }
+
+    fn is_over_or_dead(&self, table: &Inner, record: u32) -> bool {
+        let word = table.records.life(record).load(Acquire);
+        !life::is_live(word) || self.is_over(table, word)
+    }
+
+    fn is_pair_over(&self, table: &Inner, record: u32) -> bool {
+        let twin = table.twin_of(record);
+        self.is_over_or_dead(table, record) && twin.is_none_or(|twin| self.is_over_or_dead(table, twin))
+    }
+
+    /// Returns whether no hit has ended the doubt of an entry's twin.
+    fn is_twin_doubted(&self, table: &Inner, record: u32) -> bool {
+        let Some(twin) = table.twin_of(record) else { return true };
+        let word = table.records.life(twin).load(Acquire);
+        !life::is_live(word) || word & life::DOUBT != 0
+    }
+
+    /// Ends the doubt of an entry and of its twin, so that the next pass can doubt them again.
+    fn end_doubt(&self, table: &Inner, record: u32) {
+        for record in [Some(record), table.twin_of(record)].into_iter().flatten() {
+            let certain = |word| (word & life::DOUBT != 0).then_some(word & !life::DOUBT);
+            life::change(table.records.life(record), certain);
+        }
+    }
+
+    /// Doubts an entry and its twin again that a hit has saved although their idle time is over, or
+    /// removes them.
     fn doubt_again(
         &mut self,
         table: &Inner,
@@ -176,32 +261,25 @@ impl Local {
         on_expired: &mut impl FnMut(EntryRef<'_>),
         report: &mut SweepReport,
     ) {
-        let now = self.now;
-        let is_over = |word| {
-            let left = table.idle_times.left(word, now);
-            life::is_live(word) && left.is_some_and(|left| left <= 0)
-        };
         if attempts < MAX_ATTEMPTS {
-            let doubt = |word| is_over(word).then_some(word | life::DOUBT);
-            if life::change(table.records.life(record), doubt).is_some() {
-                again.push(Doubted { record, attempts: attempts + 1 });
+            for record in [Some(record), table.twin_of(record)].into_iter().flatten() {
+                let doubt = |word| (life::is_live(word) && self.is_over(table, word)).then_some(word | life::DOUBT);
+                life::change(table.records.life(record), doubt);
             }
+            again.push(Doubted { record, attempts: attempts + 1 });
             return;
         }
-        let end = |table: &Inner, record| {
-            life::change(table.records.life(record), |word| is_over(word).then(|| life::dead(word))).is_some()
-        };
         let word = table.records.life(record).load(Acquire);
-        if self.remove_record_if(table, record, ChangeKind::Expired, end).is_some() {
+        let removed = report.removed;
+        self.expire(table, record, word, kill, on_expired, report);
+        if report.removed > removed {
             table.counters.count_forced();
-            report.removed += 1;
-            on_expired(table.swept_entry(record, word, now));
         }
     }
 }
 
 /// Makes an entry in doubt dead.
-fn end_doubt(table: &Inner, record: u32) -> bool {
+fn kill_in_doubt(table: &Inner, record: u32) -> bool {
     let dead = |word| (life::is_live(word) && word & life::DOUBT != 0).then(|| life::dead(word));
     life::change(table.records.life(record), dead).is_some()
 }

@@ -18,9 +18,9 @@ pub struct JoinError(pub usize);
 /// Bytes of a table that have been used, by part. Address space is reserved for the whole size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsedBytes {
-    /// Buckets of all indexes.
+    /// Buckets of the index.
     pub buckets: u64,
-    /// Overflow buckets of all indexes.
+    /// Overflow buckets of the index.
     pub overflow: u64,
     /// Records with their look bytes and counters.
     pub records: u64,
@@ -126,17 +126,12 @@ impl FlowTable {
     /// memory); pages are then allocated when they are touched.
     pub fn populate_ahead(&self, entries: u32) -> bool {
         let end = self.0.free.end().saturating_add(entries).min(self.0.records.capacity + 1);
-        let indexes = self.0.indexes.iter().all(|index| index.populate_ahead(entries));
-        self.0.records.populate(end) && indexes
+        self.0.records.populate(end) && self.0.index.populate_ahead(entries)
     }
 
     /// Returns the memory in use.
     pub fn used_bytes(&self) -> UsedBytes {
-        let (mut buckets, mut overflow) = (0, 0);
-        for index in &self.0.indexes {
-            let [of_buckets, of_overflow] = index.used_bytes();
-            (buckets, overflow) = (buckets + of_buckets, overflow + of_overflow);
-        }
+        let [buckets, overflow] = self.0.index.used_bytes();
         let counters = if self.0.shape.has_counters { 16 } else { 0 };
         let of_record = self.0.records.layout.stride as u64 + 1 + counters;
         UsedBytes { buckets, overflow, records: u64::from(self.0.free.end()) * of_record }
@@ -197,7 +192,7 @@ mod tests {
         let mut member = table.join().unwrap();
         member.begin_batch(1);
         let keys = (0u64..).map(u64::to_le_bytes);
-        let in_one_bucket = keys.filter(|key| table.0.indexes[0].hash(key) & 0x3ff == 5);
+        let in_one_bucket = keys.filter(|key| table.0.index.hash(key) & 0x3ff == 5);
         let keys: Vec<[u8; 8]> = in_one_bucket.take(100).collect();
         let added = |member: &mut Member, key: &[u8]| member.find_or_add(key, &[0], 0, 0);
         let results: Vec<Addition> = keys.iter().map(|key| added(&mut member, key)).collect();

@@ -126,7 +126,8 @@ impl PersistentState {
             | DeferredCount::Direct { table, number, generation }
             | DeferredCount::Restart { table, number, generation } => {
                 let Some(state) = self.tables.get_mut(table.index()) else { return };
-                let (restart_on_hit, count_on_hit) = (state.restart_on_hit, state.count_on_hit);
+                let (clock, restart_on_hit, count_on_hit) =
+                    (state.idle_clock, state.restart_on_hit, state.count_on_hit);
                 let Some(slot) = state.slots.get_mut(number as usize) else { return };
                 if slot.generation != generation || slot.entry.is_none() {
                     return;
@@ -137,7 +138,7 @@ impl PersistentState {
                     _ => (true, false),
                 };
                 if restarts_timer {
-                    slot.idle_since_ns = slot.idle_since_ns.max(last_packet_ns);
+                    slot.restart_timer((clock, last_packet_ns));
                 }
                 if counts_packets {
                     add(&mut slot.counter);

@@ -300,9 +300,10 @@ impl<O: Overseer> ExecContext<'_, O> {
             _ => {
                 let Some(slot) = slot else { return };
                 if call.func == ExternFn::SetEntryExpireTime {
-                    self.memory.set_expire_profile(table, slot, scalar(frame, call, 1) as u8);
+                    return self.memory.set_expire_profile(table, slot, scalar(frame, call, 1) as u8, now);
                 }
-                self.memory.tables[table].slots[slot as usize].idle_since_ns = now;
+                let clock = self.memory.tables[table].idle_clock;
+                self.memory.tables[table].slots[slot as usize].restart_timer((clock, now));
                 self.memory.schedule_expiry(table as u32, slot);
             }
         }

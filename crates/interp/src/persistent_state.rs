@@ -1,12 +1,13 @@
 //! State that outlives a packet: tables, counters, meters, registers, digests, groups and sessions.
 
 use crate::element_array::ElementArray;
+use crate::idle_clock::IdleClock;
 use crate::lookup::ReferenceTable;
 use crate::meter::{Meter, MeterColor};
 use crate::port_pool::{PortLease, PortPool};
 use crate::registers::Registers;
 use entries::{CloneSession, ControlState, Counter, MulticastGroup, StateChange, StoredAction, StoredEntry, words_for};
-use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type};
+use ir::{Entity, ExternId, ExternKind, MeterUnit, Pipeline, TableId, Type, packet_written_tables};
 use num_bigint::BigUint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
@@ -120,6 +121,11 @@ impl PersistentState {
             now: 0,
             snapshot_registers: None,
         };
+        for (table, is_written) in memory.tables.iter_mut().zip(packet_written_tables(pipeline)) {
+            if is_written {
+                table.idle_clock = IdleClock::Ticks;
+            }
+        }
         for id in pipeline.tables.keys() {
             let entries: Vec<StoredEntry> = memory.state.entries(id).cloned().collect();
             for entry in entries {
@@ -155,6 +161,9 @@ impl PersistentState {
                 }
                 StateChange::Modified(table, old, new, counter) => {
                     if let Some(slot) = self.tables[table.index()].modify(&old, &new, counter, self.now) {
+                        if old.idle_timeout_ns() != new.idle_timeout_ns() {
+                            self.share_idle_time(table.index(), slot);
+                        }
                         self.schedule_expiry(table.0, slot);
                     }
                     touched.push(table.index());
@@ -267,29 +276,46 @@ impl PersistentState {
         times.get(&profile).or_else(fallback).copied().unwrap_or(0)
     }
 
-    /// Gives an entry an expire time profile. [`PersistentState::schedule_expiry`] follows.
-    pub fn set_expire_profile(&mut self, table: usize, slot: u32, profile: u8) {
+    /// Gives an entry, and its twin, an expire time profile, and restarts its idle timer at the time
+    /// `now`.
+    pub fn set_expire_profile(&mut self, table: usize, slot: u32, profile: u8, now: u64) {
         let timeout_ns = self.expire_time(table, profile);
-        let twin = self.twin_slot(table, slot);
-        for slot in [Some(slot), twin].into_iter().flatten() {
-            if let Some(entry) = self.tables[table].slots.get_mut(slot as usize) {
-                (entry.idle_timeout_ns, entry.expire_profile) = (timeout_ns, Some(profile));
-            }
+        let clock = self.tables[table].idle_clock;
+        let Some(entry) = self.tables[table].slots.get_mut(slot as usize) else { return };
+        entry.set_idle_timeout(timeout_ns, Some(profile));
+        entry.idle_since_ns = clock.start(now, timeout_ns);
+        self.share_idle_time(table, slot);
+        self.schedule_expiry(table as u32, slot);
+    }
+
+    /// Gives the twin of an entry the idle time of the entry, which was just set.
+    pub fn share_idle_time(&mut self, table: usize, slot: u32) {
+        let Some(twin) = self.twin_slot(table, slot) else { return };
+        let slots = &mut self.tables[table].slots;
+        let entry = &slots[slot as usize];
+        let (since_ns, timeout_ns, profile) = (entry.idle_since_ns, entry.idle_timeout_ns, entry.expire_profile);
+        let entry = &mut slots[twin as usize];
+        if (entry.idle_timeout_ns, entry.expire_profile) == (timeout_ns, profile) {
+            entry.idle_since_ns = entry.idle_since_ns.max(since_ns);
+            return;
         }
-        if let Some(twin) = twin.filter(|twin| self.entry(table, *twin).is_some()) {
-            self.schedule_expiry(table as u32, twin);
-        }
+        entry.set_idle_timeout(timeout_ns, profile);
+        entry.idle_since_ns = since_ns;
+        self.schedule_expiry(table as u32, twin);
     }
 
     /// Applies the times of all profiles to the entries that have them.
     fn apply_expire_times(&mut self) {
         for table in 0..self.tables.len() {
+            let clock = self.tables[table].idle_clock;
             for slot in 0..self.tables[table].slots.len() as u32 {
-                let entry = &self.tables[table].slots[slot as usize];
-                let (Some(profile), before) = (entry.expire_profile, entry.idle_timeout_ns) else { continue };
-                self.set_expire_profile(table, slot, profile);
-                let entry = &self.tables[table].slots[slot as usize];
-                if entry.idle_timeout_ns != before && entry.entry.is_some() {
+                let Some(profile) = self.tables[table].slots[slot as usize].expire_profile else { continue };
+                let timeout_ns = self.expire_time(table, profile);
+                let entry = &mut self.tables[table].slots[slot as usize];
+                if entry.idle_timeout_ns != timeout_ns {
+                    entry.set_idle_timeout(timeout_ns, Some(profile));
+                    // With a longer time, hits were noted less often.
+                    entry.idle_since_ns = entry.idle_since_ns.min(clock.start(self.now, timeout_ns));
                     self.schedule_expiry(table as u32, slot);
                 }
             }
@@ -298,11 +324,14 @@ impl PersistentState {
 
     /// Schedules the expiry of an entry.
     pub fn schedule_expiry(&mut self, table: u32, slot: u32) {
-        let entry = &mut self.tables[table as usize].slots[slot as usize];
-        let deadline = entry.idle_since_ns.saturating_add(entry.idle_timeout_ns);
+        let reference = &mut self.tables[table as usize];
+        let clock = reference.idle_clock;
+        let entry = &mut reference.slots[slot as usize];
+        let deadline = clock.end(entry.idle_since_ns, entry.idle_timeout_ns);
         // Only the earliest deadline of an entry is valid. A later one is scheduled when the
         // earlier one is reached.
-        if entry.idle_timeout_ns != 0 && entry.deadline_ns.is_none_or(|queued| deadline < queued) {
+        let is_timed = entry.entry.is_some() && entry.idle_timeout_ns != 0 && clock != IdleClock::Elsewhere;
+        if is_timed && entry.deadline_ns.is_none_or(|queued| deadline < queued) {
             entry.deadline_ns = Some(deadline);
             self.deadlines.push(Reverse((deadline, table, slot, entry.generation)));
         }
@@ -355,26 +384,33 @@ impl PersistentState {
             if entry.idle_timeout_ns == 0 {
                 continue;
             }
-            let slots = &mut self.tables[table as usize].slots;
-            let twin = slots[slot as usize].session.as_ref().and_then(|session| session.twin);
-            let since_ns = |slot: u32| slots[slot as usize].idle_since_ns.max(last_hit_ns(table, slot));
-            let idle_since_ns = since_ns(slot).max(twin.map_or(0, since_ns));
-            let entry = &mut slots[slot as usize];
-            entry.idle_since_ns = idle_since_ns;
-            if entry.idle_since_ns.saturating_add(entry.idle_timeout_ns) > now {
-                self.schedule_expiry(table, slot);
-                continue;
+            entry.idle_since_ns = entry.idle_since_ns.max(last_hit_ns(table, slot));
+            if self.is_idle(table, slot, now) {
+                let twin = self.twin_slot(table as usize, slot);
+                if let Some(twin) = twin.filter(|twin| !self.is_idle(table, *twin, now)) {
+                    // A later hit of the twin counts for both.
+                    let slots = &mut self.tables[table as usize].slots;
+                    slots[slot as usize].idle_since_ns = slots[twin as usize].idle_since_ns;
+                } else if let Some(kept) = self.entry(table as usize, slot).cloned() {
+                    return Some((table, slot, kept));
+                }
             }
-            if let Some(kept) = entry.entry.clone() {
-                return Some((table, slot, kept));
-            }
+            self.schedule_expiry(table, slot);
         }
         None
     }
 
+    /// Returns whether the idle timeout of an entry is over at the time `now`.
+    fn is_idle(&self, table: u32, slot: u32, now: u64) -> bool {
+        let reference = &self.tables[table as usize];
+        let entry = &reference.slots[slot as usize];
+        entry.idle_timeout_ns != 0 && reference.idle_clock.end(entry.idle_since_ns, entry.idle_timeout_ns) <= now
+    }
+
     /// Restarts the idle timer of an entry, so that each further timeout is reported once.
     pub fn rearm_idle_timer(&mut self, table: u32, slot: u32, now: u64) {
-        self.tables[table as usize].slots[slot as usize].idle_since_ns = now;
+        let reference = &mut self.tables[table as usize];
+        reference.slots[slot as usize].idle_since_ns = reference.idle_clock.tick_begin(now);
         self.schedule_expiry(table, slot);
     }
 
@@ -400,7 +436,7 @@ impl PersistentState {
     pub fn apply_hit(&mut self, pipeline: &Pipeline, table: usize, slot: u32, length: u32) -> Option<MeterColor> {
         let entries = &mut self.tables[table];
         if entries.restart_on_hit {
-            entries.slots[slot as usize].idle_since_ns = self.now;
+            entries.slots[slot as usize].restart_timer((entries.idle_clock, self.now));
         }
         self.count_hit(pipeline, table, slot, length)
     }

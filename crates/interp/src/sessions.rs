@@ -175,8 +175,7 @@ impl<O: Overseer> ExecContext<'_, O> {
         let now = self.memory.now;
         let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
         self.memory.tables[table].sort_changed_groups();
-        self.memory.set_expire_profile(table, slot, profile);
-        self.memory.schedule_expiry(table as u32, slot);
+        self.memory.set_expire_profile(table, slot, profile, now);
         self.overseer.on_entry_added(table, &entry);
         Some(slot)
     }

@@ -2,9 +2,11 @@
 //! [`interp::EntryRuntimeState`]), for a take-over. All workers of an engine share it.
 
 use crate::engine::{Execution, Jit};
+use crate::packet_written::EntryLevel;
 use entries::StoredEntry;
 use interp::{EntryRuntimeState, MeterFill};
 use ir::{ExternId, TableId};
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Jit {
     /// Returns the elements of an indexed meter that are not in their initial state, by index.
@@ -30,7 +32,14 @@ impl Jit {
         match &self.execution {
             Execution::Native { shared, .. } => {
                 let number = shared.entry_number(table, entry)?;
-                shared.host_at_latest_time().entry_level(table, number)
+                let host_level = shared.host_at_latest_time().entry_level(table, number);
+                match shared.program.runtime.written.level(table, entry) {
+                    None => host_level,
+                    Some(EntryLevel { idle_since_ns, idle_timeout_ns }) => {
+                        let meter = host_level.and_then(|level| level.meter);
+                        Some(EntryRuntimeState { meter, idle_since_ns, idle_timeout_ns })
+                    }
+                }
             }
             Execution::Interpreted { interp, .. } => interp.lock().entry_level(table, entry),
         }
@@ -41,6 +50,9 @@ impl Jit {
         match &self.execution {
             Execution::Native { shared, .. } => {
                 let Some(number) = shared.entry_number(table, entry) else { return };
+                let EntryRuntimeState { idle_since_ns, idle_timeout_ns, .. } = level;
+                let idle = EntryLevel { idle_since_ns, idle_timeout_ns };
+                shared.program.runtime.written.set_level(table, entry, idle);
                 shared.program.runtime.host.lock().set_entry_level(table, number, level);
             }
             Execution::Interpreted { interp, .. } => interp.lock().set_entry_level(table, entry, level),
@@ -67,7 +79,10 @@ impl Jit {
     /// over, or before it has transferred all of them.
     pub fn hold_idle(&self, hold: bool) {
         match &self.execution {
-            Execution::Native { shared, .. } => shared.program.runtime.host.lock().hold_idle(hold),
+            Execution::Native { shared, .. } => {
+                shared.is_idle_held.store(hold, Relaxed);
+                shared.program.runtime.host.lock().hold_idle(hold);
+            }
             Execution::Interpreted { interp, .. } => interp.lock().hold_idle(hold),
         }
     }

@@ -9,7 +9,6 @@ pub use flow_tables::{
     FlowEntry, FlowPage, FlowQuery, FlowReader, FlowTableInfo, FlowTables, RemovedFlows, StoredFlow, StoredFlows,
 };
 
-use crate::analysis::packet_written::packet_written_tables;
 use crate::counters::WorkerCounters;
 use crate::entries::EntriesById;
 use crate::fallback_reason::FallbackReason;
@@ -22,6 +21,7 @@ use entries::{ControlState, Counter, EntryId, KeyLayout, StoredEntry, WriteBatch
 use interp::host::ExternHost;
 use interp::host::architecture::{reads_segment_excess, reason_table};
 use interp::{Config, DigestMessage, Interp, LoadError, Registers};
+use ir::packet_written_tables;
 use ir::{Entity, ExternId, Pipeline, TableId};
 use lookup::{LeftRightReader, LiveError, LiveTables};
 use num_bigint::BigUint;
@@ -29,6 +29,7 @@ use packet::{Batch, BatchOutput, Engine, ReasonTable};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
 /// Error of loading a pipeline.
@@ -62,6 +63,8 @@ pub(crate) struct EngineShared {
     worker_stats: Mutex<Vec<Arc<WorkerStats>>>,
     /// Those of later passes.
     later_stats: Mutex<Vec<Arc<WorkerStats>>>,
+    /// Whether idle entries stay, because another engine takes over.
+    pub(crate) is_idle_held: AtomicBool,
     /// Entries by id, if the engine records. No other lock is taken while this one is held.
     pub(crate) entries: Option<Mutex<EntriesById>>,
 }
@@ -112,7 +115,8 @@ impl Jit {
         let live = LiveTables::with_tables_elsewhere(state, entry_ids, &is_written)?;
         let mut reader = live.reader();
         let host = Arc::new(Mutex::new(host));
-        let programs = PacketWrittenTables::new(&pipeline, &live, &is_written).and_then(|written| {
+        let written = PacketWrittenTables::new(&pipeline, &live, &is_written, &mut host.lock());
+        let programs = written.and_then(|written| {
             NativePrograms::compile(&pipeline, &config, &host, reader.acquire(), &Arc::new(written), records)
         });
         reader.release();
@@ -143,7 +147,7 @@ impl Jit {
         for table in pipeline.tables.keys() {
             for entry in live.state().entries(table) {
                 let number = match program.runtime.written.get(table) {
-                    Some(_) => program.runtime.written.restore(table, entry),
+                    Some(written) => program.runtime.written.restore(table, entry).filter(|_| written.has_host_state),
                     None => live.entry_id(table, entry).filter(|_| host.tracks_entries(table)),
                 };
                 if let Some(number) = number {
@@ -167,6 +171,7 @@ impl Jit {
             counters,
             worker_stats,
             later_stats,
+            is_idle_held: AtomicBool::new(false),
             entries,
         };
         Execution::Native { shared: Arc::new(shared), reader, worker, unrecorded: unrecorded_worker }
@@ -402,7 +407,7 @@ impl Jit {
     /// Returns how much of a pool of ports is in use; `None` for another object.
     pub fn port_usage(&self, pool: ExternId) -> Option<interp::PortUsage> {
         match &self.execution {
-            Execution::Native { shared, .. } => shared.program.runtime.host.lock().port_usage(pool),
+            Execution::Native { shared, .. } => shared.program.runtime.written.ports.usage(pool),
             Execution::Interpreted { interp, .. } => interp.lock().port_usage(pool),
         }
     }

@@ -1,10 +1,9 @@
 //! [`WorkerFlows`]: one worker's access to the tables to which packets add entries.
 
 use crate::packet_written::{AddedEntry, PacketWrittenTables};
-use flowtable::{Addition, Member, RecordId, Refusal};
-use interp::host::{ExternHost, PortLease};
-use ir::{Entity, TableId};
-use parking_lot::Mutex;
+use crate::port_pools::HeldPort;
+use flowtable::{Addition, Member, NewEntry, RecordId};
+use ir::{Entity, ExternId, TableId};
 use std::sync::Arc;
 
 /// One worker's access to the tables that packets write.
@@ -19,13 +18,23 @@ pub struct WorkerFlows {
     /// Records found for a queue.
     records: Vec<RecordId>,
     /// Ports that a packet has taken and that no entry holds yet.
-    held_ports: Vec<PortLease>,
+    held_ports: Vec<HeldPort>,
     /// Index of this packet in its chunk.
     port_holder: usize,
 }
 
 /// No packet of a chunk.
 const NO_LANE: usize = usize::MAX;
+
+/// A new entry of a packet.
+pub struct PacketEntry<'a> {
+    /// Lookup key.
+    pub key: &'a [u8],
+    /// Number of the idle time.
+    pub idle_number: u8,
+    /// Index of the packet in its chunk.
+    pub lane: usize,
+}
 
 impl WorkerFlows {
     /// Makes the access of one more worker.
@@ -41,25 +50,39 @@ impl WorkerFlows {
         }
     }
 
-    /// Begins a batch; records of the previous one are forgotten.
-    pub fn begin_batch(&mut self) {
-        self.members.iter_mut().flatten().for_each(|member| member.begin_batch(0));
+    /// Begins a batch at this tick; records of the previous one are forgotten.
+    pub fn begin_batch(&mut self, tick: u32) {
+        self.members.iter_mut().flatten().for_each(|member| member.begin_batch(tick));
+    }
+
+    /// Sets the tick of the packets whose keys a table looks up next, or that change its entries.
+    #[inline]
+    pub fn set_tick(&mut self, table: TableId, tick: u32) {
+        if let Some(member) = self.member(table) {
+            member.set_tick(tick);
+        }
+    }
+
+    #[inline]
+    fn member(&mut self, table: TableId) -> Option<&mut Member> {
+        self.members.get_mut(table.index())?.as_mut()
     }
 
     /// Releases the ports that no entry got, at the end of a chunk of packets.
-    pub fn release_held_ports(&mut self, host: &Mutex<ExternHost>) {
+    pub fn release_held_ports(&mut self) {
         if !self.held_ports.is_empty() {
-            host.lock().release_ports(&self.held_ports);
+            self.shared.ports.release_unused(&self.held_ports);
             self.held_ports.clear();
         }
         self.port_holder = NO_LANE;
     }
 
-    /// Ends a batch: shows added entries to the control plane.
+    /// Ends a batch: shows added entries to the control plane, and forgets all records.
     pub fn end_batch(&mut self) {
         if !self.added.is_empty() {
             self.shared.append_added(&mut self.added);
         }
+        self.members.iter_mut().flatten().for_each(Member::end_batch);
     }
 
     /// Lets removed records be used again while this worker has no packets.
@@ -67,62 +90,103 @@ impl WorkerFlows {
         self.members.iter_mut().flatten().for_each(Member::park);
     }
 
-    /// Adds an entry with this lookup key, whose value `fill` writes. Returns its record; `None` if
-    /// the key is there, or the table is full.
-    pub fn add_entry(&mut self, table: TableId, key: &[u8], mut fill: impl FnMut(&mut [u8])) -> Option<RecordId> {
+    /// Adds the entry of a packet, whose value `fill` writes. It gets the ports that the packet has
+    /// taken. Returns its record; `None` if the key is there, or the table is full.
+    pub fn add_entry(
+        &mut self,
+        table: TableId,
+        new: &PacketEntry<'_>,
+        mut fill: impl FnMut(&mut [u8]),
+    ) -> Option<RecordId> {
+        let lease = self.join_ports(new.lane);
         let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) else {
-            if let Some(written) = self.shared.get(table) {
-                written.count_unjoined();
-            }
+            return self.count_unjoined(table);
+        };
+        let entry = NewEntry::new(new.key, new.idle_number).with_lease(lease);
+        let added = member.find_or_add_with(&entry, |value| {
+            fill(value);
+            Ok(())
+        });
+        let Addition::Added(record) = added else {
+            // The table counts refusals by reason.
+            self.shared.ports.part(lease);
             return None;
         };
-        let filled = |value: &mut [u8]| {
-            fill(value);
-            Ok::<(), Refusal>(())
+        self.note_addition(table, [Some(record), None], new, lease);
+        Some(record)
+    }
+
+    /// Adds the entry of a packet and its twin, or none. `fill` writes the value of entry 0 or 1.
+    /// The first gets the ports that the packet has taken. Returns the records.
+    pub fn add_pair(
+        &mut self,
+        table: TableId,
+        new: &PacketEntry<'_>,
+        twin_key: &[u8],
+        fill: impl FnMut(usize, &mut [u8]),
+    ) -> Option<[RecordId; 2]> {
+        let lease = self.join_ports(new.lane);
+        let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) else {
+            self.count_unjoined(table);
+            return None;
         };
-        match member.find_or_add_with(key, 0, 0, filled) {
-            Addition::Added(record) => {
-                self.added_count += 1;
-                Some(record)
+        let entry = NewEntry::new(new.key, new.idle_number).with_lease(lease);
+        match member.add_pair([&entry, &NewEntry::new(twin_key, new.idle_number)], fill) {
+            Ok(records) => {
+                self.note_addition(table, records.map(Some), new, lease);
+                Some(records)
             }
-            // The table counts refusals by reason.
-            Addition::Found(_) | Addition::Refused(_) => None,
+            Err(_) => {
+                self.shared.ports.part(lease);
+                None
+            }
         }
     }
 
-    /// Removes an entry that the packet has just added, because its twin was refused.
-    pub fn remove_added(&mut self, table: TableId, record: RecordId) {
-        if let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) {
-            member.remove_record(record);
+    fn count_unjoined(&self, table: TableId) -> Option<RecordId> {
+        if let Some(written) = self.shared.get(table) {
+            written.count_unjoined();
         }
+        None
     }
 
-    /// Lets the packet at index `lane` of the chunk take a port: `take` calls the host. First the
-    /// ports of a packet before it are released that no entry got.
-    pub fn take_port(&mut self, host: &mut ExternHost, lane: usize, take: impl FnOnce(&mut ExternHost)) {
-        if self.port_holder != lane {
-            host.release_ports(&self.held_ports);
+    /// Lists added entries, whose ports the packet no longer holds.
+    fn note_addition(&mut self, table: TableId, records: [Option<RecordId>; 2], new: &PacketEntry<'_>, lease: u32) {
+        if lease != 0 {
             self.held_ports.clear();
+        }
+        for record in records.into_iter().flatten() {
+            self.added_count += 1;
+            let generation = self.members[table.index()].as_ref().map_or(0, |member| member.generation(record));
+            self.added.push(AddedEntry { table, record, generation, idle_number: new.idle_number });
+        }
+    }
+
+    /// Returns the lease of the ports that a packet holds; 0: none.
+    fn join_ports(&self, lane: usize) -> u32 {
+        if self.port_holder == lane { self.shared.ports.join(&self.held_ports) } else { 0 }
+    }
+
+    /// Executes `PortPool.take` for the packet at index `lane` of the chunk. First the ports of a
+    /// packet before it are released that no entry got. Returns status, address and port.
+    pub fn take_port(&mut self, pool: ExternId, lane: usize, args: [u32; 6], now_ns: u64) -> [u64; 3] {
+        if self.port_holder != lane {
+            self.release_held_ports();
             self.port_holder = lane;
         }
-        take(host);
-        self.held_ports.extend(host.take_ports());
+        let (results, held) = self.shared.ports.take(pool, args, now_ns);
+        self.held_ports.extend(held);
+        results
     }
 
-    /// Returns the ports that the packet at index `lane` of the chunk has taken, for the entry that
-    /// it has added.
-    pub fn held_ports(&mut self, lane: usize) -> Vec<PortLease> {
-        if self.port_holder == lane { std::mem::take(&mut self.held_ports) } else { Vec::new() }
-    }
-
-    /// Returns the generation of a record that this worker's batch has added or found.
-    pub fn generation(&self, table: TableId, record: RecordId) -> u32 {
-        self.members[table.index()].as_ref().map_or(0, |member| member.generation(record))
-    }
-
-    /// Lists an entry that this worker has added.
-    pub fn list_added(&mut self, entry: AddedEntry) {
-        self.added.push(entry);
+    /// Restarts the idle time of an entry that a packet has hit, with another number if one is
+    /// passed.
+    pub fn restart_timer(&mut self, table: TableId, record: RecordId, idle_number: Option<u8>) {
+        let Some(member) = self.member(table) else { return };
+        match idle_number {
+            None => member.restart_timer(record),
+            Some(number) => member.set_profile(record, number),
+        };
     }
 
     /// Returns the number of entries that this worker has added so far.

@@ -22,6 +22,7 @@
 //! | | vector code (eight packets at once) from a stage's function | `lanes/` |
 //! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
 //! | run time | tables to which packets add entries | `packet_written.rs`, `flows.rs` |
+//! | | their idle times; pools of ports | `idle_profiles.rs`, `port_pools.rs` |
 //! | | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
 //! | | the versions of a program for recording and for later passes | `native_programs.rs` |
 //! | | one worker: frames, queues, lookups, verdicts | `worker.rs`, `memory.rs`, `verdict.rs` |
@@ -51,12 +52,14 @@ mod engine;
 mod entries;
 mod fallback_reason;
 mod flows;
+mod idle_profiles;
 mod introspection;
 mod lanes;
 mod memory;
 mod native_programs;
 mod packet_written;
 mod plan;
+mod port_pools;
 mod program;
 mod record;
 mod recorder;

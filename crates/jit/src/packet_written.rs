@@ -6,11 +6,16 @@
 //! (`engine/added_entries.rs`). So a packet never waits for the control plane.
 
 use crate::fallback_reason::FallbackReason;
-use entries::StoredEntry;
-use flowtable::{Addition, FlowTable, Member, RecordId, Refusal, Shape};
-use ir::{Entity, Pipeline, TableId};
+use crate::idle_profiles::{IdleProfiles, tick_of};
+use crate::port_pools::PortPools;
+use entries::{PackedKey, StoredEntry};
+use flowtable::{Addition, EntryRef, FlowTable, Member, RecordId, Refusal, Shape};
+use interp::TICK_NS;
+use interp::host::{ExternHost, HitTimes};
+use ir::{Entity, ExternArg, ExternFn, Inst, Pipeline, TableId};
 use lookup::{EntryCodec, LiveTables};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Maximum number of entries of a table that declares none. It bounds the memory that a scan can use,
@@ -28,12 +33,8 @@ pub struct AddedEntry {
     pub record: RecordId,
     /// Generation of the record. Another one says that the entry is gone.
     pub generation: u32,
-    /// Number of its expire time profile.
-    pub profile: u8,
-    /// Time of the packet in nanoseconds.
-    pub added_ns: u64,
-    /// Whether the host has its state already.
-    pub has_host_state: bool,
+    /// Number of its idle time when it was added.
+    pub idle_number: u8,
 }
 
 /// One table that packets write.
@@ -42,7 +43,9 @@ pub struct PacketWrittenTable {
     pub flows: FlowTable,
     /// Converter of its entries.
     pub codec: EntryCodec,
-    /// Whether packets can change state of an entry that the host keeps, such as a direct counter.
+    /// Idle times of its entries.
+    pub idle_profiles: IdleProfiles,
+    /// Whether the host keeps state of its entries: direct counters and meters.
     pub has_host_state: bool,
     /// Whether the program declares no size, so that [`DEFAULT_SIZE`] holds.
     pub has_default_size: bool,
@@ -74,6 +77,16 @@ pub struct FlowTableCounts {
 }
 
 impl PacketWrittenTable {
+    /// Returns the idle time of an entry at the time `now_ns`, and its timeout.
+    pub fn level_of(&self, entry: &EntryRef<'_>, now_ns: u64) -> EntryLevel {
+        let tick_begin_ns = i128::from(now_ns - now_ns % TICK_NS);
+        let since_ns = tick_begin_ns - i128::from(entry.idle_ticks) * i128::from(TICK_NS);
+        EntryLevel {
+            idle_since_ns: u64::try_from(since_ns).unwrap_or(0),
+            idle_timeout_ns: self.idle_profiles.timeout_ns(entry.profile),
+        }
+    }
+
     /// Returns the counts of the table.
     pub fn counts(&self) -> FlowTableCounts {
         let counts = self.flows.statistics();
@@ -101,20 +114,39 @@ impl PacketWrittenTable {
 }
 
 /// The tables of an engine that packets write.
-#[derive(Default)]
 pub struct PacketWrittenTables {
     tables: Vec<Option<PacketWrittenTable>>,
+    /// The pools whose ports their entries hold.
+    pub ports: PortPools,
+    /// The time of the engine.
+    times: Arc<HitTimes>,
     added: Mutex<Vec<AddedEntry>>,
     control: Mutex<Vec<Option<Member>>>,
 }
 
+/// A change of an entry's idle time by the control plane.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryLevel {
+    /// Time in nanoseconds from which on its idle time counts.
+    pub idle_since_ns: u64,
+    /// Its idle timeout in nanoseconds; 0: none.
+    pub idle_timeout_ns: u64,
+}
+
 impl PacketWrittenTables {
-    /// Makes the empty tables marked in `written`; `live` converts their entries.
+    /// Makes the empty tables marked in `written`, and the pools; `live` converts their entries.
+    /// `host` leaves their idle times to them.
     ///
     /// # Errors
     /// A table with longer keys or values, or more entries, than native code supports.
-    pub fn new(pipeline: &Pipeline, live: &LiveTables, written: &[bool]) -> Result<Self, FallbackReason> {
+    pub fn new(
+        pipeline: &Pipeline,
+        live: &LiveTables,
+        written: &[bool],
+        host: &mut ExternHost,
+    ) -> Result<Self, FallbackReason> {
         let mut tables = Vec::new();
+        let ports = PortPools::new(pipeline)?;
         for (id, declared) in pipeline.tables.iter() {
             let Some(codec) = live.codec(id).filter(|_| written[id.index()]) else {
                 tables.push(None);
@@ -122,20 +154,24 @@ impl PacketWrittenTables {
             };
             let size = declared.size.map_or(Ok(DEFAULT_SIZE), u32::try_from).map_err(|_| FallbackReason::TooLarge)?;
             let shape = Shape {
-                // The host keeps idle times, as it does for the entries of all tables.
-                hits_restart: false,
+                hits_restart: host.restarts_on_hit(id),
+                notify: !host.deletes_idle(id),
+                tick_ns: TICK_NS,
+                has_pairs: adds_pairs(pipeline, id),
+                has_leases: !ports.is_empty(),
                 members: MEMBERS,
                 ..Shape::new(codec.layout().words * size_of::<u64>(), codec.max_value_len_bytes(), size)
             };
             let flows = FlowTable::new(shape, seed(id)).map_err(|_| FallbackReason::TooLarge)?;
-            let has_host_state =
-                declared.direct_counter.is_some() || declared.direct_meter.is_some() || changes_sessions(pipeline, id);
+            host.leave_idle_times(id);
+            let has_host_state = declared.direct_counter.is_some() || declared.direct_meter.is_some();
             let has_default_size = declared.size.is_none();
             let [inserted, restored, unjoined, given_up] = Default::default();
             let codec = codec.clone();
             let table = PacketWrittenTable {
                 flows,
                 codec,
+                idle_profiles: IdleProfiles::default(),
                 has_host_state,
                 has_default_size,
                 inserted,
@@ -146,7 +182,8 @@ impl PacketWrittenTables {
             tables.push(Some(table));
         }
         let control = tables.iter().map(|table| table.as_ref().and_then(|table| table.flows.join().ok())).collect();
-        Ok(PacketWrittenTables { tables, control: Mutex::new(control), ..Default::default() })
+        let (times, added) = (host.hit_times().clone(), Mutex::default());
+        Ok(PacketWrittenTables { tables, ports, times, added, control: Mutex::new(control) })
     }
 
     /// Returns a table, if packets write it.
@@ -177,7 +214,8 @@ impl PacketWrittenTables {
         std::mem::take(&mut self.added.lock())
     }
 
-    /// Runs `work` as the control plane's member of a table; `None` if packets do not write it.
+    /// Runs `work` as the control plane's member of a table; `None` if packets do not write it. The
+    /// ports of entries that it removes are released.
     pub fn with_control<R>(
         &self,
         table: TableId,
@@ -186,15 +224,26 @@ impl PacketWrittenTables {
         let written = self.get(table)?;
         let mut members = self.control.lock();
         let member = members.get_mut(table.index())?.as_mut()?;
-        member.begin_batch(0);
+        member.begin_batch(tick_of(self.times.now()));
         let result = work(written, member);
+        let released = member.take_released();
         member.park();
+        self.ports.release(&released, self.times.now());
         Some(result)
+    }
+
+    /// Takes over the times of all expire time profiles, which the control plane has changed.
+    pub fn update_profiles(&self, host: &ExternHost) {
+        for table in (0..self.tables.len()).map(TableId::from_index) {
+            self.with_control(table, |written, member| {
+                written.idle_profiles.update(&written.flows, member, |profile| host.expire_time(table, profile));
+            });
+        }
     }
 
     /// Returns the number of an entry that is in the table.
     pub fn entry_number(&self, table: TableId, entry: &StoredEntry) -> Option<u32> {
-        let record = self.with_control(table, |written, member| member.lookup(&written.codec.encode_key(entry)))?;
+        let record = self.with_control(table, |written, member| member.find(&written.codec.encode_key(entry)))?;
         record.is_some().then_some(record.0)
     }
 
@@ -221,46 +270,67 @@ impl PacketWrittenTables {
     pub fn insert(&self, table: TableId, entry: &StoredEntry) -> Result<u32, Refusal> {
         let insert = |written: &PacketWrittenTable, member: &mut Member| {
             let (key, value) = (written.codec.encode_key(entry), written.codec.encode_value(entry.action()));
-            match member.find_or_add(&key, &value, 0, 0) {
+            let profile = written.idle_profiles.number_of_timeout(&written.flows, entry.idle_timeout_ns());
+            match member.find_or_add(&key, &value, profile, 0) {
                 Addition::Added(record) => {
                     written.inserted.fetch_add(1, Relaxed);
                     Ok(record.0)
                 }
-                Addition::Found(_) => member.modify(&key, &value, 0).map(|record| record.0),
+                Addition::Found(_) => member.modify(&key, &value, Some(profile)).map(|record| record.0),
                 Addition::Refused(refusal) => Err(refusal),
             }
         };
         self.with_control(table, insert).unwrap_or(Err(Refusal::Malformed))
     }
 
-    /// Replaces the action of an entry. Returns its numbers before and after.
+    /// Replaces action and idle timeout of an entry. If the timeout is the same, the idle time goes
+    /// on. Returns its numbers before and after.
     ///
     /// # Errors
     /// No record is free, because workers still use removed ones.
-    pub fn modify(&self, table: TableId, entry: &StoredEntry) -> Result<[u32; 2], Refusal> {
+    pub fn modify(&self, table: TableId, old: &StoredEntry, new: &StoredEntry) -> Result<[u32; 2], Refusal> {
         let modify = |written: &PacketWrittenTable, member: &mut Member| {
-            let key = written.codec.encode_key(entry);
-            let before = member.lookup(&key);
-            let after = member.modify(&key, &written.codec.encode_value(entry.action()), 0)?;
+            let key = written.codec.encode_key(new);
+            let before = member.find(&key);
+            let timeout_ns = new.idle_timeout_ns();
+            let profile = (timeout_ns != old.idle_timeout_ns())
+                .then(|| written.idle_profiles.number_of_timeout(&written.flows, timeout_ns));
+            let after = member.modify(&key, &written.codec.encode_value(new.action()), profile)?;
             Ok([before.0, after.0])
         };
         self.with_control(table, modify).unwrap_or(Err(Refusal::Malformed))
     }
 
-    /// Removes an entry. Returns the number that it had.
-    pub fn remove(&self, table: TableId, entry: &StoredEntry) -> Option<u32> {
-        let record = self.with_control(table, |written, member| member.remove(&written.codec.encode_key(entry)))?;
-        record.is_some().then_some(record.0)
+    /// Removes an entry and its twin. Returns the numbers and keys of both.
+    pub fn remove(&self, table: TableId, entry: &StoredEntry) -> Vec<(u32, PackedKey)> {
+        let remove = |written: &PacketWrittenTable, member: &mut Member| {
+            let mut removed = Vec::new();
+            let record = member.find(&written.codec.encode_key(entry));
+            member.remove_record_with(record, |entry| {
+                removed.push((entry.id.0, written.codec.decode_key(entry.key)));
+            });
+            removed
+        };
+        self.with_control(table, remove).unwrap_or_default()
     }
 
-    /// Removes an entry whose idle time is over.
-    pub fn expire(&self, table: TableId, entry: &StoredEntry) {
-        self.with_control(table, |written, member| member.expire(&written.codec.encode_key(entry)));
+    /// Returns the idle time of an entry, and its timeout.
+    pub fn level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryLevel> {
+        let now_ns = self.times.now();
+        let level = |written: &PacketWrittenTable, member: &mut Member| {
+            let record = member.find(&written.codec.encode_key(entry));
+            member.entry(record).map(|entry| written.level_of(&entry, now_ns))
+        };
+        self.with_control(table, level)?
     }
 
-    /// Returns whether workers have listed entries that the control state does not have yet.
-    pub fn has_added(&self) -> bool {
-        !self.added.lock().is_empty()
+    /// Sets the idle time of an entry, and its timeout.
+    pub fn set_level(&self, table: TableId, entry: &StoredEntry, level: EntryLevel) {
+        self.with_control(table, |written, member| {
+            let record = member.find(&written.codec.encode_key(entry));
+            let profile = written.idle_profiles.number_of_timeout(&written.flows, level.idle_timeout_ns);
+            member.set_idle_since(record, tick_of(level.idle_since_ns), profile);
+        });
     }
 
     /// Removes all entries of a table.
@@ -286,16 +356,10 @@ fn seed(table: TableId) -> u64 {
     RandomState::new().hash_one(table.0)
 }
 
-/// Returns whether packets set expire times of a table's entries, add them in pairs, or give them
-/// ports of a pool.
-fn changes_sessions(pipeline: &Pipeline, table: TableId) -> bool {
-    use ir::{ExternArg, ExternFn, Inst};
-    pipeline.insts().any(|data| match &data.inst {
-        Inst::Extern { func: ExternFn::PortPoolTake, .. } => true,
-        Inst::Extern { func: ExternFn::SetEntryExpireTime, args, .. } => args.contains(&ExternArg::Table(table)),
-        Inst::Extern { func: ExternFn::AddEntry, args, .. } => {
-            args.len() > ExternFn::TWIN_KEY && args.contains(&ExternArg::Table(table))
-        }
-        _ => false,
+/// Returns whether packets add entries to a table in pairs.
+fn adds_pairs(pipeline: &Pipeline, table: TableId) -> bool {
+    pipeline.insts().any(|data| {
+        let Inst::Extern { func: ExternFn::AddEntry, args, .. } = &data.inst else { return false };
+        args.len() > ExternFn::TWIN_KEY && args.contains(&ExternArg::Table(table))
     })
 }

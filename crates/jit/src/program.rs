@@ -5,7 +5,6 @@ use crate::analysis::copy_coalescing::coalesce_copies;
 use crate::analysis::facts::{has_loop, reason_vars};
 use crate::analysis::flow::has_lookup;
 use crate::analysis::order::{CallSite, OrderConstraints};
-use crate::analysis::packet_written::added_table;
 use crate::code::compiling::{CodegenContext, RecordingState};
 use crate::code::machine::call_conv;
 use crate::code::{NativeCode, compile};
@@ -23,6 +22,7 @@ use crate::plan::{StagePlan, check_supported};
 use crate::runtime::{ActionTemplate, CallTarget, EntryTemplate, HitEffects, Runtime, helper_addresses};
 use interp::Config;
 use interp::host::{ExternHost, SelectorHash};
+use ir::added_table;
 use ir::passes::{PacketPass, reads_pass_number, recirculates, specialise_packet_pass};
 use ir::{ControlKind, Entity, ExternFn, ExternKind, Inst, Pipeline, TableId, VarId};
 use lookup::{LookupKind, LookupLayout, LookupSet};
@@ -135,7 +135,7 @@ impl CompiledProgram {
             call_conv: call_conv().map_err(|_| FallbackReason::Machine)?,
             counters: CounterRange::assign_ranges(&counters),
             stats_layout,
-            reports_hits: hit_effects(&pipeline, &host).iter().map(|e| e.restarts_timer || e.counts).collect(),
+            reports_hits: hit_effects(&pipeline, &host, written).iter().map(|e| e.restarts_timer || e.counts).collect(),
             needs_hit_entries: pipeline
                 .tables
                 .keys()
@@ -288,7 +288,7 @@ fn build_runtime(
     written: &Arc<PacketWrittenTables>,
 ) -> Result<Runtime, FallbackReason> {
     let sites = register_call_sites(pipeline, &mut host, calls)?;
-    let (hit_times, hit_effects) = (host.hit_times().clone(), hit_effects(pipeline, &host));
+    let (hit_times, hit_effects) = (host.hit_times().clone(), hit_effects(pipeline, &host, written));
     let additions = calls.iter().map(|call| entry_template(pipeline, written, call)).collect();
     Ok(Runtime {
         host: shared.clone(),
@@ -350,8 +350,11 @@ fn entry_template(pipeline: &Pipeline, written: &PacketWrittenTables, call: &Cal
 }
 
 /// Returns for each table the effects of a hit.
-fn hit_effects(pipeline: &Pipeline, host: &ExternHost) -> Vec<HitEffects> {
-    let effects = |table| HitEffects { restarts_timer: host.restarts_on_hit(table), counts: host.counts_on_hit(table) };
+fn hit_effects(pipeline: &Pipeline, host: &ExternHost, written: &PacketWrittenTables) -> Vec<HitEffects> {
+    let effects = |table| HitEffects {
+        restarts_timer: host.restarts_on_hit(table) && written.get(table).is_none(),
+        counts: host.counts_on_hit(table),
+    };
     pipeline.tables.keys().map(effects).collect()
 }
 
@@ -365,8 +368,13 @@ fn register_call_sites(
         let body = &pipeline.controls[ir::ControlId(site.control as u32)].body;
         let made = host.site(&site.inst, &|value| body.value_type(value), &site.results);
         let made = made.map_err(|_| FallbackReason::TooLarge)?;
+        let object = match &site.inst {
+            Inst::Extern { object, .. } => *object,
+            _ => None,
+        };
         let (func, table) = (made.func, made.table);
-        Ok(CallTarget { id: made.id, func, table, arg_words: made.arg_words, result_words: made.result_words })
+        let (arg_words, result_words) = (made.arg_words, made.result_words);
+        Ok(CallTarget { id: made.id, func, table, object, arg_words, result_words })
     };
     calls.iter().map(site).collect()
 }

@@ -2,13 +2,14 @@
 #![allow(unsafe_code)]
 
 use crate::abi::{FrameHeader, Helpers, StageContext};
-use crate::flows::WorkerFlows;
-use crate::packet_written::{AddedEntry, PacketWrittenTable, PacketWrittenTables};
+use crate::flows::{PacketEntry, WorkerFlows};
+use crate::idle_profiles::tick_of;
+use crate::packet_written::{PacketWrittenTable, PacketWrittenTables};
 use entries::{big_from_words, push_words, words_for};
 use flowtable::RecordId;
 use interp::MeterColor;
 use interp::host::{ArchEffect, ExternHost, HitTimes, PacketContext, SiteId};
-use ir::{BinaryOp, Entity, ExternFn, HashAlgorithm, TableId, Type, ValueSetId};
+use ir::{BinaryOp, Entity, ExternFn, ExternId, HashAlgorithm, TableId, Type, ValueSetId};
 use num_bigint::BigUint;
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -50,6 +51,8 @@ pub struct CallTarget {
     pub func: ExternFn,
     /// Table argument.
     pub table: Option<TableId>,
+    /// Object of the call.
+    pub object: Option<ExternId>,
     /// Words of the arguments in the call area.
     pub arg_words: usize,
     /// Words of the results, after the arguments.
@@ -145,42 +148,66 @@ fn packet_index(context: &StageContext, head: *const FrameHeader, stride: usize)
 unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, site: u64, hit: u64) {
     // SAFETY: native code passes its own arguments.
     let (runtime, context, head) = unsafe { call_context(context, frame) };
-    let CallTarget { id, func, table, arg_words, result_words } = runtime.sites[site as usize];
+    let CallTarget { id, func, table, object, arg_words, result_words } = runtime.sites[site as usize];
     // SAFETY: the area holds the longest call, because the engine refuses programs with longer
     // ones.
     let area = unsafe { std::slice::from_raw_parts_mut(context.call_area, arg_words + result_words) };
     let (args, results) = area.split_at_mut(arg_words);
+    // SAFETY: the worker owns them, and does not use them while a stage runs.
+    let flows = unsafe { &mut *context.flows.cast::<WorkerFlows>() };
     if let (ExternFn::RestartExpireTimer | ExternFn::SetEntryExpireTime, Some(table)) = (func, table) {
         let profile = (func == ExternFn::SetEntryExpireTime).then(|| args[0] as u8);
-        return restart_timer(runtime, table, hit as u32, runtime.hit_times.time_of(head.time.time_ns), profile);
+        return restart_timer(runtime, flows, table, hit as u32, head, profile);
+    }
+    let lane = packet_index(context, head, context.frame_stride);
+    if let (ExternFn::PortPoolTake, Some(pool)) = (func, object) {
+        let arg = |index: usize| args.get(index).map_or(0, |word| u32::try_from(*word).unwrap_or(u32::MAX));
+        let now_ns = runtime.hit_times.time_of(head.time.time_ns);
+        let taken = flows.take_port(pool, lane, std::array::from_fn(arg), now_ns);
+        results.iter_mut().zip(taken).for_each(|(result, value)| *result = value);
+        return;
     }
     let packet = PacketContext {
         now: head.time.time_ns,
         ingress_length: head.input.metered_len,
         payload: &[],
-        lane: packet_index(context, head, context.frame_stride),
+        lane,
         hit: (hit as u32).checked_sub(1),
         colour: meter_color(hit >> 32),
     };
     let mut host = runtime.host.lock();
-    if func == ExternFn::PortPoolTake {
-        // SAFETY: the worker owns them, and does not use them while a stage runs.
-        let flows = unsafe { &mut *context.flows.cast::<WorkerFlows>() };
-        return flows.take_port(&mut host, packet.lane, |host| {
-            host.call(id, &packet, args, results);
-        });
-    }
     let effect = host.call(id, &packet, args, results);
     debug_assert!(effect == ArchEffect::None, "only calls without an effect on the architecture come here");
 }
 
-/// Restarts the idle timer of an entry that a packet of the time `now_ns` hit, with a new profile
-/// if one is passed. `hit` is the number of the entry plus 1; 0 after a miss, without an effect.
-fn restart_timer(runtime: &Runtime, table: TableId, hit: u32, now_ns: u64, profile: Option<u8>) {
+/// Restarts the idle timer of an entry that a packet hit, with a new expire time profile if one is
+/// passed. `hit` is the number of the entry plus 1; 0 after a miss, without an effect.
+fn restart_timer(
+    runtime: &Runtime,
+    flows: &mut WorkerFlows,
+    table: TableId,
+    hit: u32,
+    head: &FrameHeader,
+    profile: Option<u8>,
+) {
     let Some(entry) = hit.checked_sub(1) else { return };
-    match profile {
-        None => runtime.hit_times.record(table.index(), entry, now_ns),
-        Some(_) => runtime.host.lock().restart_timer(table, entry, now_ns, profile),
+    let now_ns = runtime.hit_times.time_of(head.time.time_ns);
+    match (runtime.written.get(table), profile) {
+        (Some(written), _) => {
+            flows.set_tick(table, tick_of(now_ns));
+            let number = profile.map(|profile| runtime.idle_number(table, written, profile));
+            flows.restart_timer(table, RecordId(entry), number);
+        }
+        (None, None) => runtime.hit_times.record(table.index(), entry, now_ns),
+        (None, Some(_)) => runtime.host.lock().restart_timer(table, entry, now_ns, profile),
+    }
+}
+
+impl Runtime {
+    /// Returns the number of an expire time profile in a table that packets write.
+    fn idle_number(&self, table: TableId, written: &PacketWrittenTable, profile: u8) -> u8 {
+        let timeout_ns = || self.host.lock().expire_time(table, profile);
+        written.idle_profiles.number_of_profile(&written.flows, profile, timeout_ns)
     }
 }
 
@@ -203,20 +230,16 @@ unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site:
     };
     let table = template.table;
     let Some(written) = runtime.written.get(table) else { return 0 };
-    let Some(records) = template.add_entries(written, flows, key, args) else { return 0 };
-    let profile = args[template.profile_word] as u8;
-    let added_ns = runtime.hit_times.time_of(head.time.time_ns);
-    let has_host_state = written.has_host_state;
-    if has_host_state {
+    flows.set_tick(table, tick_of(runtime.hit_times.time_of(head.time.time_ns)));
+    let new = PacketEntry {
+        key,
+        idle_number: runtime.idle_number(table, written, args[template.profile_word] as u8),
+        lane: packet_index(context, head, context.frame_stride),
+    };
+    let Some(records) = template.add_entries(written, flows, &new, args) else { return 0 };
+    if written.has_host_state {
         let mut host = runtime.host.lock();
-        records.iter().flatten().for_each(|record| host.entry_pending(table, record.0, profile, added_ns));
-        let ports = flows.held_ports(packet_index(context, head, context.frame_stride));
-        let [record, twin] = records.map(|record| record.map(|record| record.0));
-        host.begin_session(table, record.unwrap_or(0), twin, ports);
-    }
-    for record in records.into_iter().flatten() {
-        let generation = flows.generation(table, record);
-        flows.list_added(AddedEntry { table, record, generation, profile, added_ns, has_host_state });
+        records.iter().flatten().for_each(|record| host.entry_pending(table, record.0));
     }
     1
 }
@@ -228,28 +251,20 @@ impl EntryTemplate {
         &self,
         written: &PacketWrittenTable,
         flows: &mut WorkerFlows,
-        key: &[u8],
+        new: &PacketEntry<'_>,
         args: &[u64],
     ) -> Option<[Option<RecordId>; 2]> {
-        let fill = |value: &mut [u8]| self.action.fill_value(args, value);
         let Some((first_word, action)) = &self.twin else {
-            return Some([Some(flows.add_entry(self.table, key, fill)?), None]);
+            let record = flows.add_entry(self.table, new, |value| self.action.fill_value(args, value))?;
+            return Some([Some(record), None]);
         };
         let codec = &written.codec;
         let twin_key = codec.encode_key_words(&args[*first_word..first_word + codec.entry_key_words()]);
-        let twin_key = twin_key.as_slice();
-        if twin_key == key {
-            return None;
-        }
-        // The twin first: a packet that the entry sends out is answered by one that hits the twin.
-        let twin = flows.add_entry(self.table, twin_key, |value| action.fill_value(args, value))?;
-        match flows.add_entry(self.table, key, fill) {
-            Some(record) => Some([Some(record), Some(twin)]),
-            None => {
-                flows.remove_added(self.table, twin);
-                None
-            }
-        }
+        let fill = |entry: usize, value: &mut [u8]| match entry {
+            0 => self.action.fill_value(args, value),
+            _ => action.fill_value(args, value),
+        };
+        Some(flows.add_pair(self.table, new, twin_key.as_slice(), fill)?.map(Some))
     }
 }
 

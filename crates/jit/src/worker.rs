@@ -10,6 +10,7 @@ mod vector_state;
 use crate::abi::{CALL_AREA_WORDS, FrameHeader, FrameInput, MAX_CHUNK, PacketTime, PendingCount, SELECTOR_KEY_BYTES};
 use crate::counters::WorkerCounters;
 use crate::flows::WorkerFlows;
+use crate::idle_profiles::tick_of;
 use crate::lanes::LANES;
 use crate::memory::{AlignedLine, WorkerMemory};
 use crate::plan::stages::StageEntry;
@@ -61,6 +62,8 @@ pub struct JitWorker {
     max_chunk: usize,
     /// Latest arrival time of a packet.
     last_time: PacketTime,
+    /// Times of the first and the last packet of the chunk, in nanoseconds.
+    chunk_times: [u64; 2],
     /// Record buffers, for code that records.
     records: Option<RecordBuffers>,
     /// Access to tables that packets write.
@@ -143,6 +146,7 @@ impl JitWorker {
             chunks: 0,
             max_chunk: MAX_CHUNK,
             last_time: PacketTime::default(),
+            chunk_times: [0; 2],
             flows: WorkerFlows::new(&program.runtime.written),
             vector: VectorState::new(&program),
             later: None,
@@ -181,7 +185,7 @@ impl JitWorker {
         context.call_area = self.call_area.as_mut_ptr();
         context.lookups = lookups;
         context.flows = (&raw mut self.flows).cast();
-        self.flows.begin_batch();
+        self.flows.begin_batch(tick_of(program.runtime.hit_times.now()));
         context.runtime = std::ptr::from_ref(&program.runtime).cast_mut().cast();
         context.record_buffers = self.records.as_mut().map_or(null_mut(), RecordBuffers::first_area);
         self.stats.set_tables_version(lookups.version());
@@ -215,7 +219,7 @@ impl JitWorker {
                 (0..size).for_each(|offset| sink(first + offset, &record_buffers.record(offset)));
             }
             first += size;
-            self.flows.release_held_ports(&program.runtime.host);
+            self.flows.release_held_ports();
         }
         if any_vector {
             self.flush_vector_stats(&program);
@@ -444,6 +448,10 @@ impl JitWorker {
                 let clock = self.packet_time(packet.rx_time_ns, program.config.start_ns);
                 // SAFETY: see `write_inputs`: there are `MAX_CHUNK` frames.
                 unsafe { (&raw mut (*self.frame_header(index)).time).write(clock) };
+                self.chunk_times[1] = clock.time_ns;
+                if index == 0 {
+                    self.chunk_times[0] = clock.time_ns;
+                }
             }
         }
     }

@@ -76,8 +76,9 @@ pub(crate) enum Step {
     LatestTick,
     /// The lock of the key's bucket is held while an entry is added.
     Lock,
-    /// The lock of the first key's bucket is held until the twin's key is gone, too.
-    TwinLock,
+    /// An addition of a pair has a fence between its twin's name and the look at its life, a removal
+    /// between the end of an entry and the look at its name.
+    PairFence,
 }
 
 /// Returns the tag of a hash. The tag of a free slot is 0.

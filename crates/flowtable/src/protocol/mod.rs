@@ -18,11 +18,13 @@
 //! | adding to and clearing slots, overflow buckets | `change.rs` |
 //! | dividing a bucket | `divide.rs` |
 //! | grace periods | `grace.rs` |
+//! | the two entries of a pair | `pair.rs` |
 
 pub(crate) mod change;
 pub(crate) mod divide;
 pub(crate) mod grace;
 pub(crate) mod memory;
+pub(crate) mod pair;
 pub(crate) mod search;
 #[cfg(test)]
 mod tests;

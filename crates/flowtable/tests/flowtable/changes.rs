@@ -56,7 +56,7 @@ fn change_entry(member: &mut Member, random: &mut Random, keys: u64) {
     match random.below(10) {
         0..4 => drop(member.find_or_add(&key, &value, 0, 0)),
         4..6 => drop(member.remove(&key)),
-        6 => drop(member.modify(&key, &value, 1)),
+        6 => drop(member.modify(&key, &value, Some(1))),
         7 => {
             let id = member.lookup(&key);
             member.set_profile(id, value[0] % 2);

@@ -2,7 +2,6 @@
 
 mod changes;
 mod counts;
-mod ports;
 mod random;
 mod reference;
 mod sequential;

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub value: Vec<u8>,
-    pub twin_key: Vec<u8>,
+    /// Key of the twin.
+    pub twin: Option<Vec<u8>>,
+    pub lease: u32,
     pub profile: u8,
     pub owner: u32,
     /// The tick from which on a hit renews the entry.
@@ -26,8 +28,6 @@ pub struct Reference {
     shape: Shape,
     pub idle: [u32; 256],
     pub entries: BTreeMap<Vec<u8>, Entry>,
-    /// First key by twin's key.
-    pub twins: HashMap<Vec<u8>, Vec<u8>>,
     pub limits: HashMap<u32, u32>,
     pub counts: HashMap<u32, u32>,
     pub high_water: HashMap<u32, u32>,
@@ -37,8 +37,8 @@ impl Reference {
     pub fn new(shape: &Shape) -> Self {
         let mut idle = [0; 256];
         idle[..shape.idle_ticks.len()].copy_from_slice(&shape.idle_ticks);
-        let (entries, twins, limits, counts, high_water) = <_>::default();
-        Reference { shape: shape.clone(), idle, entries, twins, limits, counts, high_water }
+        let (entries, limits, counts, high_water) = <_>::default();
+        Reference { shape: shape.clone(), idle, entries, limits, counts, high_water }
     }
 
     fn renewed(&self, now: u32, profile: u8) -> u32 {
@@ -71,22 +71,23 @@ impl Reference {
 
     pub fn set_profile(&mut self, key: &[u8], now: u32, profile: u8) -> bool {
         let due = self.renewed(now, profile);
-        self.entries.get_mut(key).is_some_and(|entry| {
+        let Some(entry) = self.entries.get(key) else { return false };
+        for key in [Some(key.to_vec()), entry.twin.clone()].into_iter().flatten() {
+            let entry = self.entries.get_mut(&key).expect("a twin is an entry");
             (entry.profile, entry.due) = (profile, due);
-            true
-        })
+        }
+        true
     }
 
-    pub fn find_or_add(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        twin_key: &[u8],
-        profile: u8,
-        owner: u32,
-        now: u32,
-    ) -> Added {
+    pub fn find_or_add(&mut self, key: &[u8], value: &[u8], profile: u8, owner: u32, now: u32) -> Added {
         if self.lookup(key, now) {
+            return Added::Known;
+        }
+        self.add_new(key, value, profile, owner, now)
+    }
+
+    fn add_new(&mut self, key: &[u8], value: &[u8], profile: u8, owner: u32, now: u32) -> Added {
+        if self.entries.contains_key(key) {
             return Added::Known;
         }
         let count = self.counts.get(&owner).copied().unwrap_or(0);
@@ -96,36 +97,66 @@ impl Reference {
         if self.entries.len() as u32 >= self.shape.size {
             return Added::Refused(Refusal::Full);
         }
-        if self.shape.twin_key_bytes != 0 {
-            if self.twins.contains_key(twin_key) {
-                return Added::Refused(Refusal::TwinTaken);
-            }
-            self.twins.insert(twin_key.to_vec(), key.to_vec());
-        }
         if owner != 0 {
             *self.counts.entry(owner).or_default() += 1;
             let high = self.high_water.entry(owner).or_default();
             *high = (*high).max(count + 1);
         }
         let due = self.renewed(now, profile);
-        let (value, twin_key) = (value.to_vec(), twin_key.to_vec());
-        self.entries.insert(key.to_vec(), Entry { value, twin_key, profile, owner, due, state: 0 });
+        let entry = Entry { value: value.to_vec(), twin: None, lease: 0, profile, owner, due, state: 0 };
+        self.entries.insert(key.to_vec(), entry);
         Added::New
     }
 
-    pub fn modify(&mut self, key: &[u8], value: &[u8], profile: u8, now: u32) -> bool {
-        let due = self.renewed(now, profile);
-        self.entries.get_mut(key).is_some_and(|entry| {
-            (entry.value, entry.profile, entry.due) = (value.to_vec(), profile, due);
-            true
-        })
+    /// Adds two entries that become twins, or none. The second has no owner, the first the lease.
+    pub fn add_pair(
+        &mut self,
+        keys: [&[u8]; 2],
+        value: &[u8],
+        profile: u8,
+        (owner, lease): (u32, u32),
+        now: u32,
+    ) -> Result<(), Refusal> {
+        let added = |added| match added {
+            Added::New => Ok(()),
+            Added::Known => Err(Refusal::KeyTaken),
+            Added::Refused(refusal) => Err(refusal),
+        };
+        added(self.add_new(keys[1], value, profile, 0, now))?;
+        if let Err(refusal) = added(self.add_new(keys[0], value, profile, owner, now)) {
+            self.remove_one(keys[1]);
+            return Err(refusal);
+        }
+        for (key, twin) in [(keys[0], keys[1]), (keys[1], keys[0])] {
+            self.entries.get_mut(key).unwrap().twin = Some(twin.to_vec());
+        }
+        self.entries.get_mut(keys[0]).unwrap().lease = lease;
+        Ok(())
     }
 
-    pub fn remove(&mut self, key: &[u8]) -> Option<Entry> {
+    /// Returns whether the entry may end: its idle time is over, and that of its twin.
+    pub fn may_end(&self, key: &[u8], now: u32) -> bool {
+        let entry = &self.entries[key];
+        let twin = entry.twin.as_ref().map(|key| &self.entries[key]);
+        self.is_over(entry, now) && twin.is_none_or(|twin| self.is_over(twin, now))
+    }
+
+    pub fn modify(&mut self, key: &[u8], value: &[u8], profile: Option<u8>, now: u32) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else { return false };
+        entry.value = value.to_vec();
+        profile.is_none_or(|profile| self.set_profile(key, now, profile))
+    }
+
+    /// Removes an entry and its twin. Returns their leases.
+    pub fn remove(&mut self, key: &[u8]) -> Option<Vec<u32>> {
+        let entry = self.remove_one(key)?;
+        let twin = entry.twin.and_then(|twin| self.remove_one(&twin));
+        let leases = [Some(entry.lease), twin.map(|twin| twin.lease)];
+        Some(leases.into_iter().flatten().filter(|lease| *lease != 0).collect())
+    }
+
+    fn remove_one(&mut self, key: &[u8]) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
-        if self.shape.twin_key_bytes != 0 {
-            self.twins.remove(&entry.twin_key);
-        }
         if entry.owner != 0 {
             *self.counts.get_mut(&entry.owner).unwrap() -= 1;
         }

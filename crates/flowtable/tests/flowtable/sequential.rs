@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use crate::reference::{Added, Reference};
-use flowtable::{Addition, FlowTable, Member, RecordId, Refusal, Shape};
+use flowtable::{Addition, FlowTable, Member, NewEntry, RecordId, Refusal, Shape};
 use std::sync::atomic::Ordering::Relaxed;
 
 const PROFILES: u64 = 4;
@@ -33,40 +33,52 @@ impl Run {
         vec![byte; self.table.shape().value_bytes]
     }
 
-    /// A twin's key of few values: many are taken.
-    fn twin_key(&mut self) -> Vec<u8> {
-        let (len, n) = (self.table.shape().twin_key_bytes, self.random.below(self.keys * 2));
-        (0..len).map(|at| if at < 4 { (n >> (8 * at)) as u8 } else { 0x5a }).collect()
+    fn has_pairs(&self) -> bool {
+        self.table.shape().has_pairs
     }
 
-    fn has_twins(&self) -> bool {
-        self.table.shape().twin_key_bytes != 0
+    /// Compares the leases that a member has released with those of the model.
+    fn check_released(&mut self, m: usize, mut expected: Vec<u32>) {
+        let mut released = self.members[m].take_released();
+        released.sort();
+        expected.sort();
+        assert_eq!(released, expected);
     }
 
     /// Compares a found record with the model.
     fn check_entry(&self, member: usize, id: RecordId, key: &[u8]) {
         let (entry, expected) = (self.members[member].entry(id).expect("a live entry"), &self.model.entries[key]);
         assert_eq!((entry.key, entry.value), (key, &expected.value[..]));
-        assert_eq!(entry.twin_key, expected.twin_key);
+        let twin = self.members[member].entry(entry.twin).map(|twin| (twin.key.to_vec(), twin.twin));
+        assert_eq!(twin, expected.twin.clone().map(|key| (key, id)));
+        assert_eq!(entry.lease, expected.lease);
         assert_eq!((entry.profile, entry.owner), (expected.profile, expected.owner));
         if let Some(state) = self.members[member].state(id) {
             assert_eq!(state.load(Relaxed), expected.state);
         }
     }
 
-    fn add(&mut self, m: usize) {
-        let (key, value, twin_key) = (self.any_key(), self.value(), self.twin_key());
+    fn add_pair(&mut self, m: usize) {
+        let (key, twin_key, value) = (self.any_key(), self.any_key(), self.value());
         let (profile, owner) = (self.random.below(PROFILES) as u8, self.random.below(u64::from(OWNERS) + 1) as u32);
-        let expected = self.model.find_or_add(&key, &value, &twin_key, profile, owner, self.now);
-        let got = if self.has_twins() {
-            self.members[m].find_or_add_twins(&key, profile, owner, |to, twin| {
-                to.copy_from_slice(&value);
-                twin.copy_from_slice(&twin_key);
-                Ok(())
-            })
-        } else {
-            self.members[m].find_or_add(&key, &value, profile, owner)
-        };
+        let lease = self.random.next() as u32 | 1;
+        let expected = self.model.add_pair([&key, &twin_key], &value, profile, (owner, lease), self.now);
+        let new = [&key, &twin_key].map(|key| NewEntry::new(key, profile));
+        let first = new[0].with_owner(owner).with_lease(lease);
+        let got = self.members[m].add_pair([&first, &new[1]], |_, to| to.copy_from_slice(&value));
+        assert_eq!(got.map(drop), expected);
+        if let Ok([id, twin]) = got {
+            self.check_entry(m, id, &key);
+            self.check_entry(m, twin, &twin_key);
+        }
+        self.check_released(m, Vec::new());
+    }
+
+    fn add(&mut self, m: usize) {
+        let (key, value) = (self.any_key(), self.value());
+        let (profile, owner) = (self.random.below(PROFILES) as u8, self.random.below(u64::from(OWNERS) + 1) as u32);
+        let expected = self.model.find_or_add(&key, &value, profile, owner, self.now);
+        let got = self.members[m].find_or_add(&key, &value, profile, owner);
         match got {
             Addition::Added(id) => {
                 assert_eq!(expected, Added::New);
@@ -102,36 +114,18 @@ impl Run {
         }
     }
 
-    fn lookup_twin(&mut self, m: usize) {
-        let twin_key = self.twin_key();
-        let mut out = [RecordId(77)];
-        self.members[m].lookup_twin_batch(&twin_key, twin_key.len(), &mut out);
-        assert_eq!(self.members[m].lookup_twin(&twin_key), out[0]);
-        match self.model.twins.get(&twin_key).cloned() {
-            Some(key) => {
-                self.model.lookup(&key, self.now);
-                self.check_entry(m, out[0], &key);
-            }
-            None => assert_eq!(out[0], RecordId::NONE),
-        }
-    }
-
     fn remove(&mut self, m: usize) {
-        if self.has_twins() && self.random.below(2) == 0 {
-            let twin_key = self.twin_key();
-            let key = self.model.twins.get(&twin_key).cloned();
-            let is_removed = self.members[m].remove_twin(&twin_key).is_some();
-            assert_eq!(is_removed, key.is_some_and(|key| self.model.remove(&key).is_some()));
-            return;
-        }
         let key = self.any_key();
-        assert_eq!(self.members[m].remove(&key).is_some(), self.model.remove(&key).is_some());
+        let released = self.model.remove(&key);
+        assert_eq!(self.members[m].remove(&key).is_some(), released.is_some());
+        self.check_released(m, released.unwrap_or_default());
     }
 
     fn change(&mut self, m: usize) {
         let (key, value, profile) = (self.any_key(), self.value(), self.random.below(PROFILES) as u8);
         match self.random.below(3) {
             0 => {
+                let profile = (self.random.below(2) == 0).then_some(profile);
                 let id = self.members[m].modify(&key, &value, profile).unwrap();
                 assert_eq!(id.is_some(), self.model.modify(&key, &value, profile, self.now));
             }
@@ -167,21 +161,29 @@ impl Run {
             let budget = if is_all { u32::MAX } else { 64 };
             let report = self.members[m].sweep(budget, |entry| ended.push(entry.key.to_vec()));
             assert_eq!(ended.len() as u32, report.removed + report.notified);
-            for key in ended {
-                let entry = self.model.entries.get_mut(&key).expect("the model has what has ended");
-                let (before, now) = (entry.clone(), self.now);
-                entry.due = now;
-                assert!(self.model.is_over(&before, now), "{before:?} at {now} has ended early");
-                if !notify {
-                    self.model.remove(&key);
+            let mut released = Vec::new();
+            for key in &ended {
+                if !self.model.entries.contains_key(key) {
+                    // The model has removed the twin already.
+                    assert!(!notify && self.has_pairs());
+                    continue;
+                }
+                let now = self.now;
+                assert!(notify && self.has_pairs() || self.model.may_end(key, now), "{key:?} has ended early at {now}");
+                if notify {
+                    self.model.entries.get_mut(key).unwrap().due = now;
+                } else {
+                    released.extend(self.model.remove(key).unwrap());
                 }
             }
+            self.check_released(m, released);
             if is_all {
                 self.members.iter_mut().for_each(|member| member.begin_batch(self.now));
             }
         }
         if is_all && !notify {
-            let late = self.model.entries.iter().find(|(_, entry)| self.model.is_over(entry, self.now));
+            let unit_begin = self.now & !3;
+            let late = self.model.entries.keys().find(|key| self.model.may_end(key, unit_begin));
             assert!(late.is_none(), "{late:?} has not ended at {}", self.now);
         }
     }
@@ -212,17 +214,18 @@ impl Run {
         }
         let keys = self.model.entries.iter().filter(|(_, entry)| entry.owner == owner && owner != 0);
         let keys: Vec<Vec<u8>> = keys.map(|(key, _)| key.clone()).collect();
-        assert_eq!(removed, keys.len());
-        keys.iter().for_each(|key| drop(self.model.remove(key)));
+        let released: Vec<Vec<u32>> = keys.iter().filter_map(|key| self.model.remove(key)).collect();
+        assert_eq!(removed, released.len());
+        self.check_released(m, released.concat());
     }
 
     fn step(&mut self) {
         let m = self.random.below(2) as usize;
         match self.random.below(100) {
+            0..30 if self.has_pairs() => self.add_pair(m),
             0..45 => self.add(m),
             45..60 => self.lookup(m),
             60..75 => self.remove(m),
-            75..80 if self.has_twins() => self.lookup_twin(m),
             75..88 => self.change(m),
             88..95 => self.begin_batches(),
             95..97 => self.sweep(m, false),
@@ -252,7 +255,7 @@ fn run(shape: Shape, keys: u64, steps: u64) {
         assert!(result.is_ok(), "seed {seed} of {shape:?}");
         // Everything is given back.
         for key in run.model.entries.keys() {
-            assert!(run.members[0].remove(key).is_some());
+            assert!(run.members[0].remove(key).is_some() || run.has_pairs());
         }
         assert_eq!(run.table.count(), 0);
         assert!((1..=OWNERS).all(|owner| run.table.owner_count(owner) == 0));
@@ -291,9 +294,12 @@ fn tables_that_notify_do_as_the_model() {
 }
 
 #[test]
-fn twins_do_as_the_model() {
-    run(Shape { twin_key_bytes: 15, has_state: true, ..shape(20, 2000) }, 3000, 20_000);
-    run(Shape { twin_key_bytes: 6, ..shape(13, 50) }, 60, 5000);
+fn pairs_do_as_the_model() {
+    let pairs = Shape { has_pairs: true, has_leases: true, ..shape(20, 2000) };
+    run(Shape { has_state: true, ..pairs.clone() }, 3000, 20_000);
+    run(Shape { size: 50, ..pairs.clone() }, 60, 5000);
+    run(Shape { size: 200, hits_restart: false, ..pairs.clone() }, 300, 10_000);
+    run(Shape { size: 200, notify: true, ..pairs }, 300, 10_000);
 }
 
 /// A refused addition leaves nothing behind, at whatever step it is refused.
@@ -304,7 +310,7 @@ fn refusals_are_named_and_counted() {
     member.begin_batch(1);
     table.set_owner_limit(1, 0);
     let refuse = |_: &mut [u8]| Err(Refusal::Value);
-    assert_eq!(member.find_or_add_with(&[1; 20], 0, 0, refuse), Addition::Refused(Refusal::Value));
+    assert_eq!(member.find_or_add_with(&NewEntry::new(&[1; 20], 0), refuse), Addition::Refused(Refusal::Value));
     assert_eq!(member.find_or_add(&[1; 20], &[0; 9], 0, 1), Addition::Refused(Refusal::OwnerLimit));
     assert_eq!(member.find_or_add(&[1; 20], &[0; 8], 0, 0), Addition::Refused(Refusal::Malformed));
     assert_eq!(member.find_or_add(&[1; 19], &[0; 9], 0, 0), Addition::Refused(Refusal::Malformed));
@@ -375,7 +381,7 @@ fn counters_follow_an_entry_to_its_new_record() {
         of_bytes.fetch_add(bytes, Relaxed);
     };
     count(&worker, old, 100);
-    let new = controller.modify(&[1; 20], &[1; 9], 0).unwrap();
+    let new = controller.modify(&[1; 20], &[1; 9], None).unwrap();
     count(&worker, old, 1000);
     count(&controller, new, 10);
     for _ in 0..64 {

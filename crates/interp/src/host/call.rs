@@ -76,8 +76,7 @@ pub enum ArchEffect {
     },
     /// PNA `recirculate`.
     PnaRecirculate,
-    /// PNA `add_entry`: the call has no effect and the result is false. The engine calls
-    /// [`ExternHost::add_entry`].
+    /// PNA `add_entry`: the call has no effect and the result is false. The engine adds the entry.
     AddEntry,
 }
 

@@ -5,11 +5,12 @@
 //! the largest number. A number can be reused after [`ExternHost::entry_removed`].
 
 use crate::deferred_count::DeferredCount;
-use crate::host::{ExternHost, PacketContext, SiteId};
+use crate::host::ExternHost;
+use crate::idle_clock::IdleClock;
 use crate::lookup::EntrySlot;
 use crate::meter::MeterColor;
-use entries::{ControlState, Counter, PackedKey, StoredEntry};
-use ir::{Entity, ExternFn, TableId};
+use entries::{Counter, StoredEntry};
+use ir::{Entity, TableId};
 
 impl ExternHost {
     /// Returns whether the engine must report the entries of this table, because it has a direct
@@ -27,13 +28,19 @@ impl ExternHost {
     /// Returns whether [`ExternHost::hit`] has a visible effect in this table.
     pub fn has_hit_effect(&self, table: TableId) -> bool {
         let Some(kept) = self.memory.tables.get(table.index()) else { return false };
-        kept.count_on_hit || kept.meter_on_hit || (kept.restart_on_hit && self.tracks_entries(table))
+        let restarts = kept.restart_on_hit && kept.idle_clock != IdleClock::Elsewhere && self.tracks_entries(table);
+        kept.count_on_hit || kept.meter_on_hit || restarts
     }
 
     /// Returns whether a hit restarts the idle timer of an entry of this table.
     pub fn restarts_on_hit(&self, table: TableId) -> bool {
         let times = self.pipeline.tables.get(table).is_some_and(|t| t.idle_timeout || t.add_on_miss);
         times && self.memory.tables[table.index()].restart_on_hit
+    }
+
+    /// Returns whether idle entries of this table are deleted; else they are only reported.
+    pub fn deletes_idle(&self, table: TableId) -> bool {
+        self.memory.tables.get(table.index()).is_some_and(|kept| kept.auto_delete)
     }
 
     /// Returns whether a hit in this table counts or meters the packet (v1model).
@@ -49,7 +56,7 @@ impl ExternHost {
         if place >= kept.slots.len() {
             kept.slots.resize(place + 1, EntrySlot::free());
         }
-        kept.slots[place].install(entry, counter, now);
+        kept.slots[place].install(entry, counter, (kept.idle_clock, now));
         self.hit_times.reset(table.index(), number);
         self.memory.schedule_expiry(table.0, number);
     }
@@ -65,23 +72,18 @@ impl ExternHost {
         counter: Option<Counter>,
     ) {
         let now = self.memory.now;
+        let Some(clock) = self.memory.tables.get(table.index()).map(|kept| kept.idle_clock) else { return };
         if let Some(slot) = self.slot_mut(table, number) {
-            slot.replace(old, new, counter, now);
+            slot.replace(old, new, counter, (clock, now));
             self.memory.schedule_expiry(table.0, number);
         }
     }
 
-    /// Records the removal of an entry and of its twin, if a packet added one with it. Returns the
-    /// twin with its number: the engine removes it from its tables. Optional for entries that
-    /// [`ExternHost::expire`] deleted.
-    pub fn entry_removed(&mut self, table: TableId, number: u32) -> Option<(u32, StoredEntry)> {
-        self.slot(table, number)?;
-        let twin = self.memory.end_session(table.index(), number);
-        self.slot_mut(table, number)?.remove();
-        let slot = self.slot_mut(table, twin?)?;
-        let entry = slot.entry.clone();
-        slot.remove();
-        twin.zip(entry)
+    /// Records the removal of an entry. Optional for entries that [`ExternHost::expire`] deleted.
+    pub fn entry_removed(&mut self, table: TableId, number: u32) {
+        if let Some(slot) = self.slot_mut(table, number) {
+            slot.remove();
+        }
     }
 
     /// Sets the direct counter of an entry ([`entries::StateChange::DirectCounter`]).
@@ -119,36 +121,6 @@ impl ExternHost {
             slot.counter.packets = slot.counter.packets.wrapping_add(1);
             slot.counter.bytes = slot.counter.bytes.wrapping_add(bytes);
         }
-    }
-
-    /// Executes PNA `add_entry`: adds the entry to `state` and returns it with its expire time
-    /// profile. The engine inserts it into its table, calls [`ExternHost::entry_added`], and sets
-    /// the call's result to true. `key` is the key that was looked up, in the layout of
-    /// `ControlState::layout`: the table's keys in order, each in whole words.
-    ///
-    /// Returns `None`, with the result false, if the packet hit an entry ([`PacketContext::hit`])
-    /// or the table is full or constant, already has the entry, or has keys that are not exact.
-    ///
-    /// # Panics
-    /// Under the conditions of [`ExternHost::call`].
-    pub fn add_entry(
-        &mut self,
-        site: SiteId,
-        packet: &PacketContext<'_>,
-        args: &[u64],
-        key: &[u64],
-        state: &mut ControlState,
-    ) -> Option<(StoredEntry, u8)> {
-        let known = &self.sites[site.0 as usize];
-        let table = known.table.filter(|_| known.call.func == ExternFn::AddEntry && packet.hit.is_none())?;
-        let new = self.run(site, packet, args, |machine, frame, call| machine.new_entry(frame, call, table));
-        let ((action, profile), table) = (new?, TableId::from_index(table));
-        let timeout = self.expire_time(table, profile);
-        if key.len() != state.layout(table).len {
-            return None;
-        }
-        let entry = state.add_from_data_plane(table, PackedKey::from_slice(key), action, timeout)?;
-        Some((entry, profile))
     }
 
     /// Adds the updates of packets that were forwarded elsewhere, as

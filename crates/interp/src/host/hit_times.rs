@@ -97,13 +97,6 @@ impl HitTimes {
         }
     }
 
-    /// Returns the word in which [`HitTimes::record`] stores the time of an entry, to prefetch it;
-    /// `None` before the first hit of an entry near it.
-    #[inline]
-    pub fn cell(&self, table: usize, number: u32) -> Option<&AtomicU64> {
-        self.tables.get(table)?.allocated_cell(number)
-    }
-
     /// Returns the time of the last recorded hit in nanoseconds; 0: none.
     pub(super) fn last_hit_ns(&self, table: usize, number: u32) -> u64 {
         self.tables.get(table).map_or(0, |times| times.get(number))

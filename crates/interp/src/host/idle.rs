@@ -50,17 +50,9 @@ impl ExternHost {
             expired.count += 1;
             let (id, deleted) = (TableId(table), self.memory.tables[table as usize].auto_delete);
             if deleted {
-                if let Some((twin_number, twin)) = self.entry_removed(id, number) {
-                    self.memory.push_idle(
-                        &mut expired.idle,
-                        IdleEntry { table: id, entry: twin.clone(), deleted },
-                        max_idle,
-                    );
-                    expired.deleted.push((id, twin_number, twin));
-                }
+                self.entry_removed(id, number);
                 expired.deleted.push((id, number, entry.clone()));
             } else {
-                self.memory.report_idle_twin(table, number, now, &mut expired.idle, max_idle);
                 self.memory.rearm_idle_timer(table, number, now);
             }
             self.memory.push_idle(&mut expired.idle, IdleEntry { table: id, entry, deleted }, max_idle);
@@ -74,14 +66,7 @@ impl ExternHost {
     pub fn restart_timer(&mut self, table: TableId, number: u32, now_ns: u64, profile: Option<u8>) {
         self.hit_times.record(table.index(), number, now_ns);
         let Some(profile) = profile else { return };
-        self.memory.set_expire_profile(table.index(), number, profile);
-        if let Some(slot) = self.slot_mut(table, number) {
-            slot.idle_since_ns = slot.idle_since_ns.max(now_ns);
-            // An entry that a packet has just added is scheduled when the control state has it.
-            if slot.entry.is_some() {
-                self.memory.schedule_expiry(table.0, number);
-            }
-        }
+        self.memory.set_expire_profile(table.index(), number, profile, now_ns);
     }
 
     /// Returns the idle timeout in nanoseconds of an expire time profile, or of the table's default

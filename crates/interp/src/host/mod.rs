@@ -174,4 +174,9 @@ impl ExternHost {
     pub fn lost_messages(&self) -> u64 {
         self.memory.lost_messages
     }
+
+    /// Counts a notification that the engine has no space for.
+    pub fn count_lost_message(&mut self) {
+        self.memory.lost_messages += 1;
+    }
 }

@@ -64,7 +64,7 @@ impl ExternHost {
     /// Creates a call site for an [`Inst::Extern`] of the host's pipeline. `value_type` returns the
     /// types of the values it uses, `results` has those of its results.
     ///
-    /// All functions have sites. [`ExternHost::add_entry`] executes `add_entry`,
+    /// All functions have sites. The engine executes `add_entry` in its tables, and
     /// [`ExternHost::call`] all others.
     ///
     /// # Errors

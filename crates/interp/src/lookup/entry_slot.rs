@@ -1,5 +1,6 @@
 //! [`EntrySlot`]: an entry with the state that packets change.
 
+use crate::idle_clock::IdleClock;
 use crate::meter::{Meter, MeterFill};
 use crate::sessions::SessionPart;
 use entries::{Counter, StoredEntry};
@@ -70,9 +71,10 @@ impl EntrySlot {
     }
 
     /// Installs an entry. Its idle timer starts at `now`.
-    pub fn install(&mut self, entry: &StoredEntry, counter: Counter, now: u64) {
+    pub fn install(&mut self, entry: &StoredEntry, counter: Counter, (clock, now): (IdleClock, u64)) {
         self.entry = Some(entry.clone());
-        (self.counter, self.idle_since_ns, self.idle_timeout_ns) = (counter, now, entry.idle_timeout_ns());
+        (self.counter, self.idle_timeout_ns) = (counter, entry.idle_timeout_ns());
+        self.idle_since_ns = clock.start(now, self.idle_timeout_ns);
         self.meter = entry.meter().map(|config| Box::new(Meter::new(*config, now)));
         self.generation = self.generation.wrapping_add(1);
         (self.deadline_ns, self.expire_profile) = (None, None);
@@ -80,16 +82,32 @@ impl EntrySlot {
 
     /// Replaces the entry by one with the same key. The counter is kept unless given. The meter is
     /// kept if its configuration is equal.
-    pub fn replace(&mut self, old: &StoredEntry, new: &StoredEntry, counter: Option<Counter>, now: u64) {
+    pub fn replace(
+        &mut self,
+        old: &StoredEntry,
+        new: &StoredEntry,
+        counter: Option<Counter>,
+        (clock, now): (IdleClock, u64),
+    ) {
         self.entry = Some(new.clone());
         self.counter = counter.unwrap_or(self.counter);
         if old.idle_timeout_ns() != new.idle_timeout_ns() {
-            (self.idle_timeout_ns, self.idle_since_ns) = (new.idle_timeout_ns(), now);
-            self.expire_profile = None;
+            self.set_idle_timeout(new.idle_timeout_ns(), None);
+            self.idle_since_ns = clock.start(now, self.idle_timeout_ns);
         }
         if old.meter() != new.meter() {
             self.meter = new.meter().map(|config| Box::new(Meter::new(*config, now)));
         }
+    }
+
+    /// Sets the idle timeout in nanoseconds, and the expire time profile that it comes from.
+    pub fn set_idle_timeout(&mut self, timeout_ns: u64, profile: Option<u8>) {
+        (self.idle_timeout_ns, self.expire_profile) = (timeout_ns, profile);
+    }
+
+    /// Restarts the idle timer by a hit at `now`.
+    pub fn restart_timer(&mut self, (clock, now): (IdleClock, u64)) {
+        self.idle_since_ns = clock.restart(self.idle_since_ns, now, self.idle_timeout_ns);
     }
 
     /// Removes the entry and frees the slot.

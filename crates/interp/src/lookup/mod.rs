@@ -9,6 +9,7 @@ pub use entry_slot::{EntryRuntimeState, EntrySlot, HitTarget};
 pub use matching::entry_matches;
 
 use crate::decode;
+use crate::idle_clock::IdleClock;
 use crate::program::Reg;
 use entries::{ControlState, Counter, KeyLayout, PackedKey, StoredActionRef, StoredEntry};
 use ir::{Arch, Entity, MatchKey, MatchKind, Pipeline, TableId};
@@ -60,6 +61,8 @@ pub struct ReferenceTable {
     key: Vec<u64>,
     /// Exact words of `key`.
     exact: Vec<u64>,
+    /// How idle times are counted.
+    pub idle_clock: IdleClock,
     /// Whether a hit restarts the idle timer.
     pub restart_on_hit: bool,
     /// v1model: whether a hit counts with the direct counter.
@@ -111,6 +114,7 @@ impl ReferenceTable {
             action_counters: vec![[Counter::default(); 2]; declared.actions.len()],
             default: HitTarget::Arm(0),
             default_args: Box::default(),
+            idle_clock: IdleClock::Exact,
             restart_on_hit: true,
             count_on_hit: v1model && declared.direct_counter.is_some(),
             meter_on_hit: v1model && declared.direct_meter.is_some(),
@@ -221,7 +225,7 @@ impl ReferenceTable {
             self.slots.len() as u32 - 1
         });
         self.set_action(number, entry);
-        self.slots[number as usize].install(entry, counter, now);
+        self.slots[number as usize].install(entry, counter, (self.idle_clock, now));
         self.slots_by_sequence.insert(entry.sequence(), number);
         if !self.is_state_backed {
             let exact: Vec<u64> = self.layout.exact_words(entry.key()).collect();
@@ -246,7 +250,7 @@ impl ReferenceTable {
     pub fn modify(&mut self, old: &StoredEntry, new: &StoredEntry, counter: Option<Counter>, now: u64) -> Option<u32> {
         let number = self.find(old)?;
         self.set_action(number, new);
-        self.slots[number as usize].replace(old, new, counter, now);
+        self.slots[number as usize].replace(old, new, counter, (self.idle_clock, now));
         Some(number)
     }
 

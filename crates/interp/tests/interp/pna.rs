@@ -212,7 +212,7 @@ fn flows(auto_delete: bool, explicit_restart: bool) -> Flows {
     t.control(ControlKind::MainControl, b);
     t.deparser(ControlKind::MainDeparser, &[h]);
     let mut interp = t.load();
-    write(&mut interp, [StateUpdate::ExpireTime(4, 1000)]);
+    write(&mut interp, [StateUpdate::ExpireTime(4, 1000 * MS)]);
     Flows { interp, table }
 }
 
@@ -238,28 +238,46 @@ fn add_on_miss() {
     assert_eq!(f.run([1, 0, 0], 4), [1, 77, 0]);
 }
 
+/// A millisecond in nanoseconds.
+const MS: u64 = 1_000_000;
+
+/// An idle time of a second counts from a tick of an eighth of a second after the hit, and the entry
+/// ends at a half second.
 #[test]
 fn auto_delete() {
     let mut f = flows(true, false);
     f.run([1, 11, 0], 0);
-    f.run([1, 0, 0], 900); // a hit restarts the idle time
-    assert!(f.interp.advance_time(1899).is_empty());
-    let idle = f.interp.advance_time(1900);
+    // The first hit is within the tick after the addition, so only the second restarts the idle time.
+    f.run([1, 0, 0], 100 * MS);
+    f.run([1, 0, 0], 900 * MS);
+    assert!(f.interp.advance_time(2000 * MS - 1).is_empty());
+    let idle = f.interp.advance_time(2000 * MS);
     assert_eq!((idle.len(), idle[0].deleted), (1, true));
     assert_eq!(f.interp.state().entry_count(f.table), 0);
-    assert_eq!(f.run([1, 12, 0], 2000), [1, 12, 1]);
+    assert_eq!(f.run([1, 12, 0], 2100 * MS), [1, 12, 1]);
+}
+
+/// A hit within the slack of an entry writes nothing.
+#[test]
+fn slack_of_hits() {
+    let mut f = flows(true, false);
+    write(&mut f.interp, [StateUpdate::ExpireTime(4, 32_000 * MS)]);
+    f.run([1, 11, 0], 0);
+    f.run([1, 0, 0], 999 * MS);
+    assert!(f.interp.advance_time(33_000 * MS - 1).is_empty());
+    assert_eq!(f.interp.advance_time(33_000 * MS).len(), 1);
 }
 
 #[test]
 fn notify_control() {
     let mut f = flows(false, false);
     f.run([1, 11, 0], 0);
-    let idle = f.interp.advance_time(1500);
+    let idle = f.interp.advance_time(1500 * MS);
     assert_eq!((idle.len(), idle[0].deleted), (1, false));
     // Reported once for each expired idle time.
-    assert!(f.interp.advance_time(2400).is_empty());
-    assert_eq!(f.interp.advance_time(2500).len(), 1);
-    assert_eq!(f.run([1, 0, 0], 2600), [1, 11, 0]);
+    assert!(f.interp.advance_time(2499 * MS).is_empty());
+    assert_eq!(f.interp.advance_time(2500 * MS).len(), 1);
+    assert_eq!(f.run([1, 0, 0], 2600 * MS), [1, 11, 0]);
     let id = EntryId { table: f.table, keys: vec![exact(1)], priority: 0 };
     assert_eq!(f.interp.idle_for(&id), Some(0));
 }
@@ -269,10 +287,10 @@ fn notify_control() {
 fn explicit_restart() {
     let mut f = flows(true, true);
     f.run([1, 11, 0], 0);
-    f.run([1, 0, 1], 500);
-    f.run([1, 0, 0], 1400);
-    assert!(f.interp.advance_time(1499).is_empty());
-    assert_eq!(f.interp.advance_time(1500).len(), 1);
+    f.run([1, 0, 1], 500 * MS);
+    f.run([1, 0, 0], 1400 * MS);
+    assert!(f.interp.advance_time(2000 * MS - 1).is_empty());
+    assert_eq!(f.interp.advance_time(2000 * MS).len(), 1);
 }
 
 /// A change of a profile's time reaches the entries that have the profile, in both directions.
@@ -280,20 +298,30 @@ fn explicit_restart() {
 fn changed_profile() {
     let mut f = flows(true, false);
     f.run([1, 11, 0], 0);
-    write(&mut f.interp, [StateUpdate::ExpireTime(4, 500)]);
-    assert!(f.interp.advance_time(499).is_empty());
-    assert_eq!(f.interp.advance_time(500).len(), 1);
-    f.run([2, 22, 0], 600);
-    write(&mut f.interp, [StateUpdate::ExpireTime(4, 3000)]);
-    assert!(f.interp.advance_time(3599).is_empty());
-    assert_eq!(f.interp.advance_time(3600).len(), 1);
+    write(&mut f.interp, [StateUpdate::ExpireTime(4, 500 * MS)]);
+    assert!(f.interp.advance_time(999 * MS).is_empty());
+    assert_eq!(f.interp.advance_time(1000 * MS).len(), 1);
+    f.run([2, 22, 0], 1000 * MS);
+    write(&mut f.interp, [StateUpdate::ExpireTime(4, 3000 * MS)]);
+    assert!(f.interp.advance_time(4499 * MS).is_empty());
+    assert_eq!(f.interp.advance_time(4500 * MS).len(), 1);
     // The control plane's own time does not follow the profile.
-    f.run([3, 33, 0], 4000);
+    f.run([3, 33, 0], 5000 * MS);
     let hit = f.interp.pipeline().tables[f.table].actions[1].action;
     let mut changed = entry(f.table, vec![exact(3)], hit, &[77]);
-    changed.idle_timeout_ns = 100;
-    write(&mut f.interp, [StateUpdate::Entry(UpdateKind::Modify, changed), StateUpdate::ExpireTime(4, 9000)]);
-    assert_eq!(f.interp.advance_time(4100).len(), 1);
+    changed.idle_timeout_ns = 100 * MS;
+    write(&mut f.interp, [StateUpdate::Entry(UpdateKind::Modify, changed), StateUpdate::ExpireTime(4, 9000 * MS)]);
+    assert_eq!(f.interp.advance_time(5500 * MS).len(), 1);
+}
+
+/// With a shorter time of its profile, an entry ends as if it was hit at the time of the change.
+#[test]
+fn shorter_profile() {
+    let mut f = flows(true, false);
+    write(&mut f.interp, [StateUpdate::ExpireTime(4, 7_200_000 * MS)]);
+    f.run([1, 11, 0], 0);
+    write(&mut f.interp, [StateUpdate::ExpireTime(4, 1000 * MS)]);
+    assert_eq!(f.interp.advance_time(1500 * MS).len(), 1);
 }
 
 /// An unconfigured profile: the entry never expires.

@@ -10,7 +10,6 @@ pub mod header_adjacency;
 pub mod headers;
 pub mod node;
 pub mod order;
-pub mod packet_written;
 pub mod path_clones;
 pub mod redundant_stores;
 pub mod validity;

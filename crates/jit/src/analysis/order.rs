@@ -5,8 +5,8 @@
 //! stage processes packets in order, because each object then sees the same sequence of calls. If
 //! an object is accessed in two stages, packets run one by one.
 
-use crate::analysis::packet_written::{added_table, packet_written_tables};
 use ir::{Entity, ExternArg, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Type};
+use ir::{added_table, packet_written_tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that the interpreter's code executes.

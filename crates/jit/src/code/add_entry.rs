@@ -1,10 +1,10 @@
 //! PNA's `add_entry`.
 
-use crate::analysis::packet_written::added_table;
 use crate::code::stage::StageBuilder;
 use crate::plan::stages::StageEntry;
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::InstBuilder;
+use ir::added_table;
 use ir::{Entity, Inst, Type, Value};
 
 impl StageBuilder<'_, '_> {

@@ -4,11 +4,9 @@
 //! control state first, so that it reads, replaces and deletes them like its own.
 
 use super::EngineShared;
-use super::flow_tables::HOST_ENTRIES;
-use crate::packet_written::AddedEntry;
-use entries::StoredEntry;
-use flowtable::RecordId;
-use interp::host::ExternHost;
+use crate::packet_written::{AddedEntry, PacketWrittenTable};
+use entries::{PackedKey, StoredEntry};
+use flowtable::Member;
 use ir::TableId;
 use lookup::LiveTables;
 use parking_lot::MutexGuard;
@@ -21,55 +19,49 @@ impl EngineShared {
         live
     }
 
-    /// Enters the entries that packets have added in the control state and in the host.
+    /// Enters the entries that packets have added in the control state, and in the host if it keeps
+    /// state of them.
     pub(crate) fn record_added_entries(&self, live: &mut LiveTables) {
         let added = self.program.runtime.written.take_added();
-        if added.is_empty() {
-            return;
-        }
-        // The host is free again after some entries, because workers may wait for it.
-        for entries in added.chunks(HOST_ENTRIES) {
-            let mut host = self.host_at_latest_time();
-            for entry in entries {
-                self.record_added_entry(live, &mut host, *entry);
-            }
-        }
+        added.into_iter().for_each(|entry| self.record_added_entry(live, entry));
     }
 
-    fn record_added_entry(&self, live: &mut LiveTables, host: &mut ExternHost, added: AddedEntry) {
-        let AddedEntry { table, record, generation, profile, added_ns, has_host_state } = added;
-        let read = self.program.runtime.written.with_control(table, |written, member| {
-            let Some(entry) = member.entry(record) else { return (true, None) };
-            let is_same = entry.generation == generation;
-            (false, is_same.then(|| (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value))))
-        });
-        let (key, action) = match read {
-            Some((_, Some(entry))) => entry,
-            // The control plane has removed the entry since the packet added it.
-            Some((true, None)) => return self.end_refused_session(live, host, table, record),
-            // Its record is that of a later entry.
-            _ => return,
+    fn record_added_entry(&self, live: &mut LiveTables, added: AddedEntry) {
+        let AddedEntry { table, record, generation, idle_number } = added;
+        let read = |written: &PacketWrittenTable, member: &mut Member| {
+            // The entry may have ended since, and its record may be that of a later one.
+            let entry = member.entry(record).filter(|entry| entry.generation == generation)?;
+            let (key, action) = (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value));
+            Some((key, action, written.idle_profiles.timeout_ns(idle_number)))
         };
-        let timeout_ns = host.expire_time(table, profile);
+        let runtime = &self.program.runtime;
+        let Some((key, action, timeout_ns)) = runtime.written.with_control(table, read).flatten() else { return };
         match live.record_added_entry(table, key, action, timeout_ns) {
-            Some(entry) => host.entry_added((table, record.0), &entry, (added_ns, profile), has_host_state),
+            Some(entry) => {
+                if runtime.written.get(table).is_some_and(|written| written.has_host_state) {
+                    runtime.host.lock().entry_added(table, record.0, &entry);
+                }
+            }
             // The control plane has filled the state's table since the packet added the entry.
             None => {
-                self.program.runtime.written.with_control(table, |written, member| {
+                let removed = runtime.written.with_control(table, |written, member| {
                     written.count_given_up();
-                    member.remove_record(record)
+                    let mut removed = Vec::new();
+                    member.remove_record_with(record, |entry| removed.push(written.codec.decode_key(entry.key)));
+                    removed
                 });
-                self.end_refused_session(live, host, table, record);
+                self.forget_removed(live, table, removed.unwrap_or_default());
             }
         }
     }
 
-    /// Ends the session of an entry that the control state does not get: its twin is removed, and
-    /// its ports are released.
-    fn end_refused_session(&self, live: &mut LiveTables, host: &mut ExternHost, table: TableId, record: RecordId) {
-        let Some((twin, entry)) = host.session_refused(table, record.0) else { return };
-        self.program.runtime.written.with_control(table, |_, member| member.remove_record(RecordId(twin)));
-        entry.inspect(|entry| live.record_removed_entry(table, entry));
+    /// Removes entries from the control state whose records are gone.
+    pub(super) fn forget_removed(&self, live: &mut LiveTables, table: TableId, keys: Vec<PackedKey>) {
+        for key in keys {
+            if let Some(entry) = live.state().get_entry(table, key.as_slice(), 0).cloned() {
+                live.record_removed_entry(table, &entry);
+            }
+        }
     }
 
     /// Returns the number of an entry under which the host keeps its state; `None` if it keeps

@@ -5,12 +5,12 @@
 //! entries are of the same moment (P4Runtime promises no more).
 
 use super::{EngineShared, Execution, Jit};
-use crate::packet_written::{DEFAULT_SIZE, FlowTableCounts, PacketWrittenTable};
-use entries::{Counter, KeyFilter, StoredEntry};
-use flowtable::{EntryRef, JoinError, Member, RecordId};
-use interp::EntryRuntimeState;
+use crate::idle_profiles::tick_of;
+use crate::packet_written::{DEFAULT_SIZE, EntryLevel, FlowTableCounts, PacketWrittenTable};
+use entries::{Counter, KeyFilter, PackedKey, StoredEntry};
+use flowtable::{EntryRef, JoinError, Member};
+use interp::TICK_NS;
 use ir::TableId;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Records that a page of a read examines.
@@ -135,7 +135,7 @@ impl FlowTables {
             table,
             member,
             filter,
-            idle_longer_than_ns: query.idle_longer_than_ns,
+            query: query.clone(),
             next: Some(1),
         }))
     }
@@ -155,42 +155,35 @@ impl FlowTables {
         // Nothing else removes entries while this lock is held, and packets do not need it.
         let mut live = self.0.live_with_added_entries();
         let written = &self.0.program.runtime.written;
-        let mut matching: Vec<CopiedEntry> = Vec::new();
+        let now_ns = self.0.program.runtime.hit_times.now();
+        let (mut removed, mut keys) = (Vec::new(), Vec::new());
         let next = written.with_control(table, |written, member| {
-            member.read(cursor, REMOVE_RECORDS, |entry| {
-                if matches(&filter, &entry) {
-                    matching.push(CopiedEntry::new(written, &entry));
+            let mut matching = Vec::new();
+            let next = member.read(cursor, REMOVE_RECORDS, |entry| {
+                if matches(&filter, &entry) && is_idle(written, &entry, query, now_ns) {
+                    matching.push((entry.id, written.codec.decode_key(entry.key)));
                 }
-            })
+            });
+            for (record, key) in matching {
+                let stored = live.state().get_entry(table, key.as_slice(), 0);
+                if !stored.is_some_and(StoredEntry::is_const) {
+                    member.remove_record_with(record, |entry| {
+                        removed.push(entry.id.0);
+                        keys.push(written.codec.decode_key(entry.key));
+                    });
+                }
+            }
+            next
         })?;
-        if let Some(least_ns) = query.idle_longer_than_ns {
-            matching = self.0.keep_idle(table, matching, least_ns);
-        }
-        let stored = |copied: &CopiedEntry| live.state().get_entry(table, copied.entry.key(), 0);
-        matching.retain(|copied| !stored(copied).is_some_and(StoredEntry::is_const));
-        let mut removed = matching.len() as u64;
-        let records: HashSet<u32> = matching.iter().map(|copied| copied.record.0).collect();
-        written.with_control(table, |_, member| {
-            for copied in &matching {
-                member.remove_record(copied.record);
-            }
-        });
-        let mut entries = Vec::with_capacity(matching.len());
-        for chunk in matching.chunks(HOST_ENTRIES) {
+        let count = keys.len() as u64;
+        let stored = |key: &PackedKey| live.state().get_entry(table, key.as_slice(), 0).cloned();
+        let entries = keys.iter().filter_map(stored).collect();
+        if written.get(table).is_some_and(|written| written.has_host_state) {
             let mut host = self.0.program.runtime.host.lock();
-            for copied in chunk {
-                let Some(entry) = live.state().get_entry(table, copied.entry.key(), 0).cloned() else { continue };
-                live.record_removed_entry(table, &entry);
-                if let Some((number, twin)) = host.entry_removed(table, copied.record.0) {
-                    written.remove(table, &twin);
-                    live.record_removed_entry(table, &twin);
-                    removed += u64::from(!records.contains(&number));
-                    entries.push(twin);
-                }
-                entries.push(entry);
-            }
+            removed.iter().for_each(|record| host.entry_removed(table, *record));
         }
-        Some(RemovedFlows { entries, removed, next })
+        self.0.forget_removed(&mut live, table, keys);
+        Some(RemovedFlows { entries, removed: count, next })
     }
 }
 
@@ -201,7 +194,7 @@ pub struct FlowReader {
     member: Member,
     /// Condition on the words of a lookup key.
     filter: KeyFilter,
-    idle_longer_than_ns: Option<u64>,
+    query: FlowQuery,
     next: Option<u32>,
 }
 
@@ -212,26 +205,21 @@ impl FlowReader {
     /// An entry that packets added in the last milliseconds can be missing.
     pub fn next_page(&mut self, wanted: usize) -> Option<FlowPage> {
         let cursor = self.next?;
-        self.shared.record_listed_entries();
         let written = self.shared.program.runtime.written.get(self.table)?;
-        let (mut copied, mut matching) = (Vec::new(), 0);
-        let needs_all = self.idle_longer_than_ns.is_some();
-        self.member.begin_batch(0);
+        let (mut found, mut matching) = (Vec::new(), 0);
+        let now_ns = self.shared.program.runtime.hit_times.now();
+        self.member.begin_batch(tick_of(now_ns));
         self.next = self.member.read(cursor, READ_RECORDS, |entry| {
-            if matches(&self.filter, &entry) {
+            if matches(&self.filter, &entry) && is_idle(written, &entry, &self.query, now_ns) {
                 matching += 1;
-                if needs_all || copied.len() < wanted {
-                    copied.push(CopiedEntry::new(written, &entry));
+                if found.len() < wanted {
+                    found.push((entry.id.0, flow_entry(written, &entry, now_ns)));
                 }
             }
         });
         self.member.park();
-        if let Some(least_ns) = self.idle_longer_than_ns {
-            copied = self.shared.keep_idle(self.table, copied, least_ns);
-            matching = copied.len() as u64;
-            copied.truncate(wanted);
-        }
-        Some(FlowPage { entries: self.shared.complete(self.table, copied), matching })
+        self.shared.add_counters(self.table, &mut found);
+        Some(FlowPage { entries: found.into_iter().map(|(_, entry)| entry).collect(), matching })
     }
 }
 
@@ -280,32 +268,25 @@ impl StoredFlows {
             return flows;
         }
         let runtime = &self.shared.program.runtime;
+        let now_ns = runtime.hit_times.now();
         for chunk in entries.chunks(HOST_ENTRIES) {
-            let find = |written: &PacketWrittenTable, member: &mut Member| -> Vec<u32> {
-                chunk.iter().map(|entry| member.lookup(&written.codec.encode_key(entry)).0).collect()
+            let find = |written: &PacketWrittenTable, member: &mut Member| -> Vec<(u32, Option<u64>)> {
+                let found = |entry: &StoredEntry| {
+                    let record = member.find(&written.codec.encode_key(entry));
+                    let level = member.entry(record).map(|entry| written.level_of(&entry, now_ns));
+                    (record.0, level.map(|level| now_ns.saturating_sub(level.idle_since_ns)))
+                };
+                chunk.iter().map(found).collect()
             };
-            let records = runtime.written.with_control(self.table, find).unwrap_or_default();
+            let found = runtime.written.with_control(self.table, find).unwrap_or_default();
             let host = self.shared.host_at_latest_time();
-            flows.extend(chunk.iter().zip(records).map(|(entry, record)| StoredFlow {
+            flows.extend(chunk.iter().zip(found).map(|(entry, (record, idle_ns))| StoredFlow {
                 entry: entry.clone(),
-                idle_ns: host.idle_for(self.table, record),
+                idle_ns,
                 counter: host.direct_counter(self.table, record),
             }));
         }
         flows
-    }
-}
-
-/// Key and action of an entry, copied while its record was an entry.
-struct CopiedEntry {
-    record: RecordId,
-    entry: StoredEntry,
-}
-
-impl CopiedEntry {
-    fn new(written: &PacketWrittenTable, entry: &EntryRef<'_>) -> CopiedEntry {
-        let (key, action) = (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value));
-        CopiedEntry { record: entry.id, entry: StoredEntry::from_packet(&key, action.packed(), 0) }
     }
 }
 
@@ -315,46 +296,35 @@ fn matches(filter: &KeyFilter, entry: &EntryRef<'_>) -> bool {
     filter.matches(|index| words.get(index).map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
 }
 
+/// Returns whether the idle time of an entry is as the query asks.
+fn is_idle(written: &PacketWrittenTable, entry: &EntryRef<'_>, query: &FlowQuery, now_ns: u64) -> bool {
+    let idle_ns = || now_ns.saturating_sub(written.level_of(entry, now_ns).idle_since_ns);
+    query.idle_longer_than_ns.is_none_or(|least_ns| idle_ns() > least_ns)
+}
+
+/// Returns an entry without its counter.
+fn flow_entry(written: &PacketWrittenTable, entry: &EntryRef<'_>, now_ns: u64) -> FlowEntry {
+    let (key, action) = (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value));
+    let EntryLevel { idle_since_ns, idle_timeout_ns } = written.level_of(entry, now_ns);
+    FlowEntry {
+        entry: StoredEntry::from_packet(&key, action.packed(), idle_timeout_ns),
+        idle_ns: now_ns.saturating_sub(idle_since_ns),
+        left_ns: entry.left_ticks.map(|ticks| u64::from(ticks) * TICK_NS),
+        counter: None,
+    }
+}
+
 impl EngineShared {
-    /// Enters the entries that workers have listed, so that the host knows their idle times.
-    fn record_listed_entries(&self) {
-        if self.program.runtime.written.has_added() {
-            drop(self.live_with_added_entries());
+    /// Adds the direct counters of entries, by record.
+    fn add_counters(&self, table: TableId, flows: &mut [(u32, FlowEntry)]) {
+        if self.pipeline.tables[table].direct_counter.is_none() {
+            return;
         }
-    }
-
-    /// Keeps the entries without a hit for longer than `least_ns`.
-    fn keep_idle(&self, table: TableId, copied: Vec<CopiedEntry>, least_ns: u64) -> Vec<CopiedEntry> {
-        let mut kept = Vec::new();
-        let mut copied = copied.into_iter().peekable();
-        while copied.peek().is_some() {
+        for chunk in flows.chunks_mut(HOST_ENTRIES) {
             let host = self.host_at_latest_time();
-            let idle_ns = |copied: &CopiedEntry| host.idle_for(table, copied.record.0).unwrap_or(0);
-            kept.extend(copied.by_ref().take(HOST_ENTRIES).filter(|copied| idle_ns(copied) > least_ns));
+            for (record, flow) in chunk {
+                flow.counter = Some(host.direct_counter(table, *record).unwrap_or_default());
+            }
         }
-        kept
-    }
-
-    /// Adds idle times and counters. An entry that the host does not know yet was just added.
-    fn complete(&self, table: TableId, copied: Vec<CopiedEntry>) -> Vec<FlowEntry> {
-        let has_counter = self.pipeline.tables[table].direct_counter.is_some();
-        let mut complete = Vec::with_capacity(copied.len());
-        for chunk in copied.chunks(HOST_ENTRIES) {
-            let host = self.host_at_latest_time();
-            complete.extend(chunk.iter().map(|CopiedEntry { record, entry }| {
-                let timeout_ns = match host.entry_level(table, record.0) {
-                    Some(EntryRuntimeState { idle_timeout_ns, .. }) => idle_timeout_ns,
-                    None => 0,
-                };
-                let idle_ns = host.idle_for(table, record.0).unwrap_or(0);
-                FlowEntry {
-                    entry: StoredEntry::from_packet(entry.key(), entry.action(), timeout_ns),
-                    idle_ns,
-                    left_ns: (timeout_ns != 0).then(|| timeout_ns.saturating_sub(idle_ns)),
-                    counter: has_counter.then(|| host.direct_counter(table, record.0).unwrap_or_default()),
-                }
-            }));
-        }
-        complete
     }
 }

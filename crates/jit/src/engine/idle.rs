@@ -2,17 +2,24 @@
 
 use super::flow_tables::HOST_ENTRIES;
 use super::{EngineShared, Execution, Jit};
+use crate::packet_written::PacketWrittenTable;
 use entries::StoredEntry;
+use flowtable::{EntryRef, Member};
 use interp::host::ExternHost;
 use interp::{IdleEntry, MAX_WAITING};
 use ir::TableId;
+use lookup::LiveTables;
 use parking_lot::MutexGuard;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Jit {
     /// Returns the nanoseconds since a packet hit an entry of the table, or since it was inserted.
     pub fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
         match &self.execution {
             Execution::Native { shared, .. } => {
+                if shared.program.runtime.written.get(table).is_some() {
+                    return shared.idle_for_written(table, entry);
+                }
                 let entry_id = shared.entry_number(table, entry)?;
                 shared.host_at_latest_time().idle_for(table, entry_id)
             }
@@ -24,9 +31,10 @@ impl Jit {
     /// of tables with automatic deletion are removed; workers see this from their next batch on.
     pub fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
         match &mut self.execution {
-            Execution::Native { shared, reader, .. } => {
+            Execution::Native { shared, reader, worker, .. } => {
                 // A reader of this thread must not block the writer.
                 reader.release();
+                worker.park();
                 shared.expire(now)
             }
             Execution::Interpreted { interp, .. } => interp.lock().advance_time(now),
@@ -44,6 +52,14 @@ impl Jit {
 }
 
 impl EngineShared {
+    /// Returns the time in nanoseconds since the idle time of an entry of a table began that packets
+    /// write.
+    pub(super) fn idle_for_written(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
+        let runtime = &self.program.runtime;
+        let level = runtime.written.level(table, entry)?;
+        Some(runtime.hit_times.now().saturating_sub(level.idle_since_ns))
+    }
+
     /// Advances the time (ns) of packets and of the host. A time in the past has no effect.
     fn advance(&self, now: u64) {
         self.program.runtime.hit_times.advance(now);
@@ -72,30 +88,77 @@ impl EngineShared {
     fn expire(&self, now: u64) -> Vec<IdleEntry> {
         self.advance(now);
         let mut live = self.live_with_added_entries();
-        let written = &self.program.runtime.written;
-        let (mut idle, mut others) = (Vec::new(), Vec::new());
+        let mut idle = Vec::new();
+        if !self.is_idle_held.load(Relaxed) {
+            for table in self.pipeline.tables.keys() {
+                self.expire_written(&mut live, table, &mut idle);
+            }
+        }
+        self.program.runtime.written.ports.end_rests(now);
+        let mut removed = Vec::new();
         loop {
             // The host is free again after some entries, because workers may wait for it, and before
             // the removals are published, because the publication waits for workers.
             let max_idle = MAX_WAITING - idle.len();
             let expired = self.host_at_latest_time().take_expired(now, HOST_ENTRIES, max_idle);
-            for (table, _, entry) in expired.deleted {
-                if written.get(table).is_some() {
-                    written.expire(table, &entry);
-                    live.record_removed_entry(table, &entry);
-                } else {
-                    others.push((table, entry));
-                }
-            }
+            removed.extend(expired.deleted.into_iter().map(|(table, _, entry)| (table, entry)));
             idle.extend(expired.idle);
             if expired.count < HOST_ENTRIES {
                 break;
             }
         }
         let mut group = live.begin_publish_group();
-        for (table, entry) in others {
+        for (table, entry) in removed {
             group.remove_idle(table, &entry);
         }
         idle
+    }
+
+    /// Ends the entries of a table that packets write whose idle time is over. An entry that a packet
+    /// under way may hit ends in a later call.
+    fn expire_written(&self, live: &mut LiveTables, table: TableId, idle: &mut Vec<IdleEntry>) {
+        let written = &self.program.runtime.written;
+        // Removals need a batch of all workers after the sweep has found the entries, so that an
+        // entry without packets ends in the second turn.
+        for _ in 0..2 {
+            let sweep = |written: &PacketWrittenTable, member: &mut Member| {
+                let mut ended = Vec::new();
+                member.sweep(u32::MAX, |entry| ended.push(EndedEntry::new(written, &entry)));
+                ended
+            };
+            for ended in written.with_control(table, sweep).unwrap_or_default() {
+                self.note_ended(live, table, ended, idle);
+            }
+        }
+    }
+
+    /// Tells the control plane that the idle time of an entry is over.
+    fn note_ended(&self, live: &mut LiveTables, table: TableId, ended: EndedEntry, idle: &mut Vec<IdleEntry>) {
+        let mut host = self.program.runtime.host.lock();
+        let deleted = host.deletes_idle(table);
+        let EndedEntry { record, entry } = ended;
+        let entry = live.state().get_entry(table, entry.key(), 0).cloned().unwrap_or(entry);
+        if deleted {
+            host.entry_removed(table, record);
+            live.record_removed_entry(table, &entry);
+        }
+        match idle.len() < MAX_WAITING {
+            true => idle.push(IdleEntry { table, entry, deleted }),
+            false => host.count_lost_message(),
+        }
+    }
+}
+
+/// An entry whose idle time is over.
+struct EndedEntry {
+    record: u32,
+    entry: StoredEntry,
+}
+
+impl EndedEntry {
+    fn new(written: &PacketWrittenTable, entry: &EntryRef<'_>) -> EndedEntry {
+        let (key, action) = (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value));
+        let timeout_ns = written.idle_profiles.timeout_ns(entry.profile);
+        EndedEntry { record: entry.id.0, entry: StoredEntry::from_packet(&key, action.packed(), timeout_ns) }
     }
 }

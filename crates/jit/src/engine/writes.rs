@@ -1,7 +1,7 @@
 //! Writes to the tables and objects that the workers of an engine share.
 
 use super::EngineShared;
-use entries::{Counter, StateChange, StoredEntry, WriteBatch, WriteError};
+use entries::{Counter, PackedKey, StateChange, StoredEntry, WriteBatch, WriteError};
 use interp::host::ExternHost;
 use ir::{Entity, TableId};
 use lookup::{AppliedWrite, LiveTables};
@@ -66,12 +66,13 @@ impl EngineShared {
         let Ok(loaded) = LiveTables::with_tables_elsewhere(state, entry_ids, &is_written) else { return outcome };
         self.pipeline.tables.keys().for_each(|table| tables.clear(table));
         *live = loaded;
+        tables.update_profiles(&host);
         if let Some(entries) = &self.entries {
             entries.lock().rebuild(&self.pipeline, &live);
         }
         for (table, entry) in self.pipeline.tables.keys().flat_map(|t| live.state().entries(t).map(move |e| (t, e))) {
             let number = match tables.get(table) {
-                Some(_) => tables.restore(table, entry),
+                Some(written) => tables.restore(table, entry).filter(|_| written.has_host_state),
                 None => live.entry_id(table, entry).filter(|_| host.tracks_entries(table)),
             };
             if let Some(entry_id) = number {
@@ -91,6 +92,9 @@ impl EngineShared {
         }
         let mut host = self.host_at_latest_time();
         host.apply_changes(written.changes(), live.state());
+        if written.changes().iter().any(|change| matches!(change, StateChange::ExpireTime(_))) {
+            self.program.runtime.written.update_profiles(&host);
+        }
         let mut displaced = Vec::new();
         for (change, entry_id) in written.changes_with_ids() {
             if self.carry_out_in_written_table(&mut host, change, &mut displaced) {
@@ -104,7 +108,7 @@ impl EngineShared {
                 (StateChange::Modified(table, old, new, counter), Some(entry_id)) => {
                     host.entry_modified(*table, entry_id, old, new, *counter);
                 }
-                (StateChange::Deleted(table, _), Some(entry_id)) => drop(host.entry_removed(*table, entry_id)),
+                (StateChange::Deleted(table, _), Some(entry_id)) => host.entry_removed(*table, entry_id),
                 (StateChange::DirectCounter(table, entry, data), entry_id) => {
                     if let Some(entry_id) = entry_id.or_else(|| self.number_in(live, *table, entry)) {
                         host.set_direct_counter(*table, entry_id, *data);
@@ -115,36 +119,37 @@ impl EngineShared {
             }
         }
         drop(host);
-        for (table, entry) in displaced {
-            live.record_removed_entry(table, &entry);
+        for (table, key) in displaced {
+            self.forget_removed(live, table, vec![key]);
         }
     }
 
     /// Applies a change of an entry to a table that packets write. Returns false for another
-    /// change. `displaced` collects entries that have no room because packets have filled the table
-    /// since the control state accepted the change; the table counts the refusal, and the state
-    /// gives them up.
+    /// change. `displaced` collects keys of entries that the state gives up: those that have no room
+    /// because packets have filled the table since the state accepted the change (the table counts
+    /// the refusal), and twins of removed ones.
     fn carry_out_in_written_table(
         &self,
         host: &mut ExternHost,
         change: &StateChange,
-        displaced: &mut Vec<(TableId, StoredEntry)>,
+        displaced: &mut Vec<(TableId, PackedKey)>,
     ) -> bool {
         let tables = &self.program.runtime.written;
-        let Some((table, entry)) = change.entry().filter(|(table, _)| tables.get(*table).is_some()) else {
-            return false;
-        };
-        let displace = |displaced: &mut Vec<_>| displaced.push((table, entry.clone()));
+        let Some((table, entry)) = change.entry() else { return false };
+        let Some(has_host_state) = tables.get(table).map(|written| written.has_host_state) else { return false };
+        let displace = |displaced: &mut Vec<_>| displaced.push((table, PackedKey::from_slice(entry.key())));
         match change {
             StateChange::Inserted(_, _, counter) => match tables.insert(table, entry) {
-                Ok(number) => host.entry_inserted(table, number, entry, *counter),
+                Ok(number) if has_host_state => host.entry_inserted(table, number, entry, *counter),
+                Ok(_) => {}
                 Err(_) => displace(displaced),
             },
-            StateChange::Modified(_, old, new, counter) => match tables.modify(table, new) {
-                Ok([before, after]) => {
+            StateChange::Modified(_, old, new, counter) => match tables.modify(table, old, new) {
+                Ok([before, after]) if has_host_state => {
                     host.entry_renumbered(table, before, after);
                     host.entry_modified(table, after, old, new, *counter);
                 }
+                Ok(_) => {}
                 Err(_) => {
                     displace(displaced);
                     self.remove_written_entry(host, (table, old), displaced);
@@ -156,19 +161,19 @@ impl EngineShared {
         true
     }
 
-    /// Removes an entry from a table that packets write, and its twin, which is added to
+    /// Removes an entry from a table that packets write, and its twin, whose key is added to
     /// `displaced`.
     fn remove_written_entry(
         &self,
         host: &mut ExternHost,
         (table, entry): (TableId, &StoredEntry),
-        displaced: &mut Vec<(TableId, StoredEntry)>,
+        displaced: &mut Vec<(TableId, PackedKey)>,
     ) {
-        let tables = &self.program.runtime.written;
-        let Some(number) = tables.remove(table, entry) else { return };
-        if let Some((_, twin)) = host.entry_removed(table, number) {
-            tables.remove(table, &twin);
-            displaced.push((table, twin));
+        for (number, key) in self.program.runtime.written.remove(table, entry) {
+            host.entry_removed(table, number);
+            if key.as_slice() != entry.key() {
+                displaced.push((table, key));
+            }
         }
     }
 }

@@ -15,11 +15,11 @@ use crate::analysis::flow::{FlowGraph, lookup_at_end};
 use crate::analysis::headers::HeaderLayout;
 use crate::analysis::node::{FlowNodeId, NodeKind};
 use crate::analysis::order::touches_ordered_state;
-use crate::analysis::packet_written::packet_written_tables;
 use crate::analysis::path_clones::HotPathTail;
 use crate::analysis::validity::{KnownValidity, exit_validity};
 use crate::plan::paired_lookups::likely_nodes;
 use crate::plan::stages::{StageEntry, reverse_postorder, stage_entries, stage_nodes, successors_in_stage};
+use ir::packet_written_tables;
 use ir::{Entity, Pipeline, TableId};
 use std::collections::HashMap;
 

@@ -12,10 +12,10 @@
 use crate::analysis::flow::{FlowGraph, lookup_at_end};
 use crate::analysis::frame_slots::{FrameSlot, FrameSlots};
 use crate::analysis::node::{FlowNodeId, NodeKind};
-use crate::analysis::packet_written::packet_written_tables;
 use crate::analysis::path_clones::PairedLookup;
 use crate::plan::stages::{StageEntry, entry_nodes, stage_nodes, successors_in_stage};
 use fixedbitset::FixedBitSet;
+use ir::packet_written_tables;
 use ir::{BinaryOp, Entity, Inst, InstData, Pipeline, Terminator, Value, VarId, VarKind};
 use std::collections::{BTreeMap, BTreeSet};
 

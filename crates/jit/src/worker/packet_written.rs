@@ -6,9 +6,11 @@
 //! second packet of a new flow finds the entry of the first. With mostly hits a run is long, and
 //! costs no more than in any other stage.
 
-use super::{JitWorker, prefetch};
+use super::JitWorker;
+use crate::abi::FrameHeader;
+use crate::idle_profiles::tick_of;
 use crate::program::CompiledProgram;
-use ir::{Entity, TableId};
+use ir::TableId;
 use std::ops::Range;
 
 impl JitWorker {
@@ -20,12 +22,11 @@ impl JitWorker {
         table: TableId,
         waiting: usize,
     ) {
-        self.look_up_written(index, table, 0..waiting);
-        self.prefetch_hit_times(program, table, waiting);
+        self.look_up_all(program, index, table, waiting);
         let (added_before, mut first) = (self.flows.added_count(), 0);
         while first < waiting {
             if self.flows.added_count() != added_before {
-                self.look_up_misses_again(index, table, first..waiting);
+                self.look_up_misses_again(program, index, table, first..waiting);
             }
             let results = &self.memory.lookup_results(waiting)[first..];
             let end = results.iter().position(|value| value.is_null()).map_or(waiting, |miss| first + miss + 1);
@@ -48,21 +49,34 @@ impl JitWorker {
         }
     }
 
-    /// Requests the words in which packets that hit will store their time, because the stage comes
-    /// to most of them only after a while.
-    fn prefetch_hit_times(&self, program: &CompiledProgram, table: TableId, waiting: usize) {
-        if program.keeps_idle_times {
-            let times = &program.runtime.hit_times;
-            let found = self.flows.found(table).take(waiting).filter(|[value, _]| *value != 0);
-            let cells = found.filter_map(|[_, record]| times.cell(table.index(), record as u32));
-            cells.for_each(|cell| prefetch(std::ptr::from_ref(cell).cast()));
+    /// Looks up the keys of all packets of a queue: together if their ticks are the same, as they
+    /// nearly always are.
+    fn look_up_all(&mut self, program: &CompiledProgram, index: usize, table: TableId, waiting: usize) {
+        let times = &program.runtime.hit_times;
+        let [first, last] = self.chunk_times.map(|time_ns| tick_of(times.time_of(time_ns)));
+        if first == last {
+            self.flows.set_tick(table, first);
+            return self.look_up_written(index, table, 0..waiting);
+        }
+        for packet in 0..waiting {
+            self.set_packet_tick(program, index, table, packet);
+            self.look_up_written(index, table, packet..packet + 1);
         }
     }
 
+    /// Sets the tick of a packet of a queue for its lookup.
+    fn set_packet_tick(&mut self, program: &CompiledProgram, index: usize, table: TableId, packet: usize) {
+        let frame = self.memory.queued_frames(index, packet + 1)[packet];
+        // SAFETY: the frame of a packet in flight begins with its header.
+        let time_ns = unsafe { (*frame.cast::<FrameHeader>()).time.time_ns };
+        self.flows.set_tick(table, tick_of(program.runtime.hit_times.time_of(time_ns)));
+    }
+
     /// Looks up the packets among these that missed, up to the first that misses again.
-    fn look_up_misses_again(&mut self, index: usize, table: TableId, packets: Range<usize>) {
+    fn look_up_misses_again(&mut self, program: &CompiledProgram, index: usize, table: TableId, packets: Range<usize>) {
         for packet in packets.clone() {
             if self.memory.lookup_results(packets.end)[packet].is_null() {
+                self.set_packet_tick(program, index, table, packet);
                 self.look_up_written(index, table, packet..packet + 1);
                 if self.memory.lookup_results(packets.end)[packet].is_null() {
                     return;

@@ -15,6 +15,8 @@ pub struct PacketGenerator<'a> {
     program: &'a Program,
     /// Time of the last packet, in nanoseconds.
     pub now: u64,
+    /// Factor of the times between packets.
+    time_scale: u64,
 }
 
 /// Bits of a packet in order, with the positions of its fields.
@@ -58,19 +60,27 @@ impl PacketBits {
 }
 
 impl<'a> PacketGenerator<'a> {
-    /// Creates a generator of packets that arrive after `now`.
-    pub fn new(rng: &'a mut Rng, program: &'a Program, now: u64) -> PacketGenerator<'a> {
-        PacketGenerator { rng, program, now }
+    /// Creates a generator of packets that arrive after `now`, with longer times between them by a
+    /// factor.
+    pub fn new(rng: &'a mut Rng, program: &'a Program, now: u64, time_scale: u64) -> PacketGenerator<'a> {
+        PacketGenerator { rng, program, now, time_scale }
+    }
+
+    /// Advances the time by `gap` nanoseconds times the factor. Returns it.
+    pub fn advance(&mut self, gap: u64) -> u64 {
+        self.now += gap * self.time_scale;
+        self.now
     }
 
     /// Generates the next packet.
     pub fn next_packet(&mut self) -> PacketIn {
-        self.now += match self.rng.u8(..20) {
+        let gap = match self.rng.u8(..20) {
             0 => self.rng.u64(..30_000_000),
             1..4 => self.rng.u64(..100_000),
             4..12 => self.rng.u64(..2_000),
             _ => 0,
         };
+        self.advance(gap);
         let mut bytes = self.build_packet();
         self.corrupt_packet(&mut bytes);
         PacketIn { port: self.rng.u32(..6), at: self.now, bytes }

@@ -35,11 +35,14 @@ pub fn generate_case(seed: u64, config: &Config) -> Result<TestCase, Box<Refused
     let refused = |diagnostics: String| Box::new(RefusedProgram { text: text.clone(), diagnostics });
     let pipeline = Arc::new(compile(&text, true).map_err(&refused)?);
     let setup = engine_settings(&mut rng, seed);
+    // Tables that packets write count idle times in ticks of an eighth of a second.
+    let time_scale = if ir::packet_written_tables(&pipeline).contains(&true) { 10_000 } else { 1 };
     let mut writes = Vec::new();
     {
         let mut writes_rng = rng.fork();
         let writer = WriteGenerator::new(&mut writes_rng, &program.pool, pipeline.clone());
         let mut writer = writer.map_err(|error| refused(error.to_string()))?;
+        writer.set_time_scale(time_scale);
         writes.push(writer.initial_writes(config.first_entries.clone()));
         for _ in 0..rng.usize(config.writes.clone()) {
             writes.push(writer.next_writes());
@@ -47,7 +50,7 @@ pub fn generate_case(seed: u64, config: &Config) -> Result<TestCase, Box<Refused
     }
     let mut steps = Vec::new();
     let mut packets_rng = rng.fork();
-    let mut packets = PacketGenerator::new(&mut packets_rng, &program, setup.start_ns);
+    let mut packets = PacketGenerator::new(&mut packets_rng, &program, setup.start_ns, time_scale);
     let mut packets_left = config.packets;
     let rounds = writes.len();
     for (round, batch) in writes.into_iter().enumerate() {
@@ -63,12 +66,11 @@ pub fn generate_case(seed: u64, config: &Config) -> Result<TestCase, Box<Refused
             round_packets -= size;
             steps.push(TestEvent::Packets((0..size).map(|_| packets.next_packet()).collect()));
             if rng.u8(..5) == 0 {
-                packets.now += rng.u64(..2_000_000);
-                steps.push(TestEvent::Tick(packets.now));
+                steps.push(TestEvent::Tick(packets.advance(rng.u64(..2_000_000))));
             }
         }
     }
-    steps.push(TestEvent::Tick(packets.now + 100_000_000));
+    steps.push(TestEvent::Tick(packets.advance(100_000_000)));
     Ok(TestCase { seed, source: ProgramSource::Made(Box::new(program)), pipeline, setup, steps })
 }
 

@@ -18,6 +18,8 @@ pub struct WriteGenerator<'a> {
     pool: &'a [u128],
     pipeline: Arc<Pipeline>,
     model: ControlState,
+    /// Factor of idle times.
+    time_scale: u64,
 }
 
 impl<'a> WriteGenerator<'a> {
@@ -27,7 +29,12 @@ impl<'a> WriteGenerator<'a> {
     /// # Errors
     /// If the pipeline is inconsistent.
     pub fn new(rng: &'a mut Rng, pool: &'a [u128], pipeline: Arc<Pipeline>) -> Result<WriteGenerator<'a>, StateError> {
-        Ok(WriteGenerator { rng, pool, model: ControlState::new(pipeline.clone())?, pipeline })
+        Ok(WriteGenerator { rng, pool, model: ControlState::new(pipeline.clone())?, pipeline, time_scale: 1 })
+    }
+
+    /// Makes idle times longer by a factor.
+    pub fn set_time_scale(&mut self, time_scale: u64) {
+        self.time_scale = time_scale;
     }
 
     fn add(&mut self, batch: &mut WriteBatch, update: StateUpdate) {
@@ -246,7 +253,7 @@ impl<'a> WriteGenerator<'a> {
     }
 
     fn idle_time(&mut self) -> u64 {
-        [0, 1_000, 50_000, 1_000_000, 20_000_000][self.rng.usize(..5)]
+        [0, 1_000, 50_000, 1_000_000, 20_000_000][self.rng.usize(..5)] * self.time_scale
     }
 
     fn random_counter(&mut self) -> Counter {

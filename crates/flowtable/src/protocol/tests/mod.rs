@@ -52,7 +52,7 @@ tests! {
     additions_and_removals_meet_a_division: add_and_remove_while_dividing, 2 switches, without [];
     records_are_used_again_after_a_grace_period: use_record_again, 3 switches, without [Grace];
     entries_that_are_hit_do_not_end_in_the_batch: expire_while_hit, 3 switches, without [Doubt, LatestTick];
-    twins_come_and_go_together: add_and_remove_twins, 2 switches, without [TwinLock];
+    pairs_end_together: add_pair_while_its_twin_is_removed, 3 switches, without [PairFence];
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::checkers::Checker;
 use super::small_table::{SmallTable, kill};
 use crate::life;
 use crate::protocol::memory::Step;
-use crate::protocol::search::lock;
+use crate::protocol::pair::{name_entry, name_of_killed};
 use crate::word::Word;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
@@ -143,38 +143,41 @@ pub fn expire_while_hit<C: Checker>(left_out: Option<Step>, others: usize) {
     });
 }
 
-/// An entry with two keys is added and removed: no thread sees half of it.
-pub fn add_and_remove_twins<C: Checker>(left_out: Option<Step>, others: usize) {
-    let first = SmallTable::<C>::new(left_out, 1, 1);
-    let mut second = SmallTable::<C>::over(first.records.clone(), left_out, 1, 1);
-    second.twin_offset = 1;
-    let second = Arc::new(second);
-    let table = Arc::new(first);
-    let twin = second.clone();
-    let see = move |table: &SmallTable<C>, number: u32| {
-        if number == 0 {
-            let (first, second) = (table.find(3), twin.find(4));
-            assert!(first.is_none() || second.is_some(), "the twin's key was not there");
-        } else {
-            let (second, first) = (twin.find(4), table.find(3));
-            assert!(second.is_none() || first.is_some(), "the first key was not there");
+/// A pair is added while its twin is removed: no half of it stays.
+pub fn add_pair_while_its_twin_is_removed<C: Checker>(left_out: Option<Step>, others: usize) {
+    const ENTRY: u32 = 1;
+    const TWIN: usize = 2;
+    let table = Arc::new(SmallTable::<C>::new(left_out, 1, 1));
+    let live = life::live(0, 0);
+    [ENTRY as usize, TWIN].iter().for_each(|record| table.records[*record].life.store(live, Release));
+    let name = Arc::new(C::word(0));
+    let of_others = name.clone();
+    let remove = move |table: &SmallTable<C>, _| {
+        if kill(&table.records[TWIN].life) {
+            let named = match table.left_out {
+                Some(Step::PairFence) => of_others.load(Acquire),
+                _ => name_of_killed(&*of_others),
+            };
+            if named == ENTRY {
+                kill(&table.records[ENTRY as usize].life);
+            }
         }
     };
-    with_others(&table, others, see, move |table| {
-        let locked = lock(table, 3, u32::MAX).expect("a lock");
-        let of_twin = lock(&*second, 4, u32::MAX).expect("a lock");
-        table.write(3, 1);
-        if table.left_out == Some(Step::TwinLock) {
-            table.publish(locked.bucket, 1);
-            locked.unlock(table);
-            of_twin.unlock(&*second);
-            return;
+    with_others(&table, others, remove, move |table| {
+        let twin_life = &table.records[TWIN].life;
+        let is_pair = match table.left_out {
+            Some(Step::PairFence) => {
+                name.store(ENTRY, Release);
+                life::is_live(twin_life.load(Acquire))
+            }
+            _ => name_entry(&*name, ENTRY, twin_life),
+        };
+        if !is_pair {
+            kill(&table.records[ENTRY as usize].life);
         }
-        second.publish(of_twin.bucket, 1);
-        table.publish(locked.bucket, 1);
-        of_twin.unlock(&*second);
-        locked.unlock(table);
     });
+    let is_live = |record: usize| life::is_live(table.records[record].life.load(Acquire));
+    assert_eq!(is_live(ENTRY as usize), is_live(TWIN), "half of a pair");
 }
 
 /// A reader goes by a number of buckets that is several divisions old.

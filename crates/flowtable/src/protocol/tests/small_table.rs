@@ -8,7 +8,6 @@ use crate::protocol::grace::{Grace, PARKED};
 use crate::protocol::memory::{Bucket, Memory, Step, tag_of};
 use crate::protocol::search::{find, lock, search};
 use crate::word::Word;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
 pub struct SmallBucket<C: Checker> {
@@ -51,20 +50,18 @@ pub struct SmallRecord<C: Checker> {
     content: C::Cell,
 }
 
-/// Buckets of one index, over records that twins share.
+/// Buckets of an index, and records.
 pub struct SmallTable<C: Checker> {
     buckets: Vec<SmallBucket<C>>,
     overflow: Vec<SmallBucket<C>>,
     count: C::Long,
     /// A number of buckets that readers go by instead of the true one.
     pub old_count: Option<u64>,
-    pub records: Arc<Vec<SmallRecord<C>>>,
+    pub records: Vec<SmallRecord<C>>,
     pub grace: Grace<C::Long>,
     /// The tick of the last sweep.
     pub latest_tick: C::Word,
     pub left_out: Option<Step>,
-    /// What is added to a record's key to give this index's key: 0, or another number for a twin.
-    pub twin_offset: u8,
 }
 
 impl<C: Checker> Memory for SmallTable<C> {
@@ -78,10 +75,10 @@ impl<C: Checker> Memory for SmallTable<C> {
         &self.overflow[number as usize]
     }
     fn record_has_key(&self, record: u32, key: &[u8]) -> bool {
-        C::read(&self.records[record as usize].content).0 + self.twin_offset == key[0]
+        C::read(&self.records[record as usize].content).0 == key[0]
     }
     fn record_hash(&self, record: u32) -> u64 {
-        u64::from(C::read(&self.records[record as usize].content).0 + self.twin_offset)
+        u64::from(C::read(&self.records[record as usize].content).0)
     }
     fn bucket_count(&self) -> u64 {
         self.old_count.unwrap_or_else(|| self.count.load(Acquire))
@@ -98,21 +95,15 @@ impl<C: Checker> SmallTable<C> {
     /// Returns a table with records 1 to 3, at most `buckets` buckets, and `members` members.
     pub fn new(left_out: Option<Step>, buckets: usize, members: usize) -> Self {
         let record = |_| SmallRecord { life: C::word(0), content: C::cell() };
-        Self::over(Arc::new((0..4).map(record).collect()), left_out, buckets, members)
-    }
-
-    /// Returns an index over the records of another.
-    pub fn over(records: Arc<Vec<SmallRecord<C>>>, left_out: Option<Step>, buckets: usize, members: usize) -> Self {
         SmallTable {
             buckets: (0..buckets).map(|_| SmallBucket::new()).collect(),
             overflow: (0..3).map(|_| SmallBucket::new()).collect(),
             count: C::long(1),
             old_count: None,
-            records,
+            records: (0..4).map(record).collect(),
             grace: Grace::new(C::long(1), (0..members).map(|_| C::long(PARKED))),
             latest_tick: C::word(0),
             left_out,
-            twin_offset: 0,
         }
     }
 

@@ -1,5 +1,4 @@
-//! Tests state attached to entries: direct counters and meters, idle times, entries that packets
-//! add.
+//! Tests state attached to entries: direct counters and meters, idle times.
 
 use super::twin::{Twin, roles};
 use crate::build::*;
@@ -40,7 +39,6 @@ fn direct(arch: Arch, unit: MeterUnit, how: &[ExternFn], properties: &[(&str, &s
     let declared = &mut t.p.tables[table];
     (declared.direct_counter, declared.direct_meter, declared.idle_timeout) = (Some(counter), Some(meter), true);
     declared.meter_result = (arch == Arch::V1Model).then_some(result);
-    declared.add_on_miss = how.contains(&ExternFn::AddEntry);
     declared.size = Some(12);
     declared.properties = properties.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
     let mut b = BodyBuilder::new();
@@ -69,20 +67,6 @@ fn direct(arch: Arch, unit: MeterUnit, how: &[ExternFn], properties: &[(&str, &s
         let seen = b.cast(Type::Bit(32), seen);
         b.store(t.field(h, 3), seen);
         let profile = b.cast(Type::Bit(8), before);
-        if arm.action == miss && how.contains(&ExternFn::AddEntry) {
-            let data = b.load(&t.p, t.field(h, 5));
-            let args = vec![
-                ExternArg::Table(table),
-                ExternArg::Action(act),
-                ExternArg::Values(vec![data]),
-                ExternArg::Value(profile),
-            ];
-            let added = b.call_extern(None, ExternFn::AddEntry, args, &[Type::Bool])[0];
-            let id = b.call_extern(None, ExternFn::AllocateFlowId, vec![], &[Type::Bit(8)])[0];
-            let zero = b.bits(8, 0u8);
-            let given = b.select(added, id, zero);
-            b.store(t.field(h, 5), given);
-        }
         if let Some(param) = arm.params.first() {
             b.store(t.field(h, 5), *param);
             let one = b.bits(4, 1u8);
@@ -188,27 +172,14 @@ fn pna_direct() {
     }
 }
 
-/// Packets add entries with a chosen idle time. Idle entries are removed or reported to the control
-/// plane.
-#[test]
-fn add_on_miss() {
-    let fallback = ("default_idle_timeout_for_data_plane_added_entries", "8w2");
-    for (seed, properties) in [&[DELETE][..], &[NOTIFY], &[DELETE, fallback]].into_iter().enumerate() {
-        let made = direct(Arch::Pna, MeterUnit::Bytes, &[ExternFn::AddEntry], properties, 1300 + seed as u64);
-        let (twin, told) = made.run(3000);
-        assert!(twin.compared > 5000 && told > 40, "{} compared, {told} told", twin.compared);
-        assert!(twin.mini.called.contains(&ExternFn::AddEntry));
-    }
-}
-
 /// Where actions restart the idle time, a hit alone does not.
 #[test]
 fn explicit_idle_times() {
     use ExternFn::*;
-    for (seed, how) in [&[AddEntry, RestartExpireTimer][..], &[AddEntry, SetEntryExpireTime]].into_iter().enumerate() {
+    for (seed, how) in [&[RestartExpireTimer][..], &[SetEntryExpireTime]].into_iter().enumerate() {
         let (twin, told) = direct(Arch::Pna, MeterUnit::Bytes, how, &[DELETE], 1400 + seed as u64).run(3000);
         assert!(twin.compared > 5000 && told > 40, "{} compared, {told} told", twin.compared);
-        assert!(twin.mini.called.contains(&how[1]));
+        assert!(twin.mini.called.contains(&how[0]));
         assert!(!twin.mini.host.has_hit_effect(TableId(0)));
     }
 }

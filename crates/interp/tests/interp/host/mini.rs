@@ -362,17 +362,6 @@ impl Mini {
             }
             ArchEffect::Drop => flight.port = None,
             ArchEffect::SendToPort(port) => flight.port = Some(port),
-            ArchEffect::AddEntry => {
-                let table = site.table.expect("add_entry names its table");
-                // The tables of these pipelines are applied to the header's first field.
-                let key = flight.vars[self.pipeline.headers[HeaderId(0)].fields[0].index()].clone();
-                let added = self.host.add_entry(site.id, &packet, &area, &key, &mut self.state);
-                if let Some((entry, profile)) = added {
-                    let number = self.assign_number(table, &entry);
-                    self.host.entry_added((table, number), &entry, (flight.now, profile), false);
-                    results[0] = 1;
-                }
-            }
             other => panic!("not used in these pipelines: {other:?}"),
         }
         Ok(site

@@ -1,6 +1,6 @@
 //! Tables to which packets add entries (PNA: add-on-miss).
 
-use ir::{Entity, ExternArg, ExternFn, Inst, MatchKind, Pipeline, TableId};
+use crate::{Entity, ExternArg, ExternFn, Inst, MatchKind, Pipeline, TableId};
 
 /// Returns for each table whether packets add entries to it: a call of `add_entry` names it, its
 /// keys are exact, and its entries may change. In other tables `add_entry` has no effect.

@@ -1,0 +1,253 @@
+//! [`PortPools`]: the pools of ports of an engine. All workers share them; each has a lock.
+
+use crate::fallback_reason::FallbackReason;
+use flowtable::pool::{PoolRefusal, PoolRequest, PoolShape, PortPool};
+use interp::{PortPoolStatus, PortUsage};
+use ir::{ExternId, ExternKind, Pipeline};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A port that a packet has taken and that no entry holds yet.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldPort {
+    /// Its lease: the number of the port among those of all pools, from 1 on.
+    pub lease: u32,
+    /// Time at which it was taken, in nanoseconds.
+    pub taken_ns: u64,
+}
+
+/// One pool.
+struct Pool {
+    object: ExternId,
+    /// Lease of its first port.
+    first_lease: u32,
+    ports: Mutex<PortPool>,
+}
+
+/// The pools of an engine.
+#[derive(Default)]
+pub struct PortPools {
+    /// By rising first lease.
+    pools: Vec<Pool>,
+    /// Further leases of an entry, by its first one. Most entries have one.
+    further: Mutex<HashMap<u32, Vec<u32>>>,
+    /// Number of entries with further leases.
+    further_count: AtomicUsize,
+}
+
+impl PortPools {
+    /// Makes the pools of a pipeline.
+    ///
+    /// # Errors
+    /// More ports than 32 bits can number.
+    pub fn new(pipeline: &Pipeline) -> Result<PortPools, FallbackReason> {
+        let (mut pools, mut first) = (Vec::new(), 1u64);
+        for (object, declared) in pipeline.externs.iter() {
+            let ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds } = declared.kind else { continue };
+            let rest_ns = u64::from(rest_seconds) * 1_000_000_000;
+            let ports = PortPool::new(PoolShape { addresses, subscribers, spaces, rest_ns });
+            let first_lease = u32::try_from(first).map_err(|_| FallbackReason::TooLarge)?;
+            first += ports.numbers();
+            pools.push(Pool { object, first_lease, ports: Mutex::new(ports) });
+        }
+        if first > 1 << 32 {
+            return Err(FallbackReason::TooLarge);
+        }
+        Ok(PortPools { pools, ..PortPools::default() })
+    }
+
+    /// Returns whether there is no pool.
+    pub fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
+
+    /// Executes `PortPool.take` for a packet of the time `now_ns`, with the arguments in order.
+    /// Returns status, address and port, and the lease if a port was taken.
+    pub fn take(&self, object: ExternId, args: [u32; 6], now_ns: u64) -> ([u64; 3], Option<HeldPort>) {
+        let [first_address, address_count, subscriber, max_blocks, space, hash] = args;
+        let request = PoolRequest { first_address, address_count, subscriber, max_blocks, space, hash };
+        let pool = self.pools.iter().find(|pool| pool.object == object);
+        let taken = pool.map(|pool| (pool.first_lease, pool.ports.lock().take(&request, now_ns)));
+        let refused = |status: PortPoolStatus| ([status as u64, 0, 0], None);
+        match taken {
+            Some((first, Ok(port))) => {
+                let results = [PortPoolStatus::Taken as u64, u64::from(port.address), u64::from(port.port)];
+                (results, Some(HeldPort { lease: first + port.number, taken_ns: now_ns }))
+            }
+            Some((_, Err(PoolRefusal::Empty))) => refused(PortPoolStatus::Empty),
+            Some((_, Err(PoolRefusal::Quota))) => refused(PortPoolStatus::Quota),
+            Some((_, Err(PoolRefusal::Invalid))) | None => refused(PortPoolStatus::Invalid),
+        }
+    }
+
+    fn pool_of(&self, lease: u32) -> Option<(&Pool, u32)> {
+        let position = self.pools.partition_point(|pool| pool.first_lease <= lease).checked_sub(1)?;
+        let pool = &self.pools[position];
+        Some((pool, lease - pool.first_lease))
+    }
+
+    /// Returns one lease that stands for all ports that a packet holds; 0: it holds none.
+    pub fn join(&self, held: &[HeldPort]) -> u32 {
+        let Some((first, others)) = held.split_first() else { return 0 };
+        if !others.is_empty() {
+            self.further.lock().insert(first.lease, others.iter().map(|port| port.lease).collect());
+            self.further_count.fetch_add(1, Relaxed);
+        }
+        first.lease
+    }
+
+    /// Takes back what [`PortPools::join`] has done, because no entry got the ports.
+    pub fn part(&self, lease: u32) -> Vec<u32> {
+        if lease == 0 || self.further_count.load(Relaxed) == 0 {
+            return Vec::new();
+        }
+        let others = self.further.lock().remove(&lease);
+        self.further_count.fetch_sub(usize::from(others.is_some()), Relaxed);
+        others.unwrap_or_default()
+    }
+
+    /// Releases the ports of entries that ended at the time `now_ns`.
+    pub fn release(&self, leases: &[u32], now_ns: u64) {
+        for first in leases {
+            let others = self.part(*first);
+            for lease in std::iter::once(*first).chain(others) {
+                if let Some((pool, number)) = self.pool_of(lease) {
+                    pool.ports.lock().release(number, now_ns);
+                }
+            }
+        }
+    }
+
+    /// Releases ports of a packet that added no entry.
+    pub fn release_unused(&self, held: &[HeldPort]) {
+        for HeldPort { lease, taken_ns } in held {
+            if let Some((pool, number)) = self.pool_of(*lease) {
+                pool.ports.lock().release_unused(number, *taken_ns);
+            }
+        }
+    }
+
+    /// Ends the rests of ports that are over at the time `now_ns`.
+    pub fn end_rests(&self, now_ns: u64) {
+        self.pools.iter().for_each(|pool| pool.ports.lock().end_rests(now_ns));
+    }
+
+    /// Returns how much of a pool is in use; `None` for another object.
+    pub fn usage(&self, object: ExternId) -> Option<PortUsage> {
+        let pool = self.pools.iter().find(|pool| pool.object == object)?;
+        let usage = pool.ports.lock().usage();
+        Some(PortUsage { ports: usage.ports, blocks: usage.blocks, subscribers: usage.subscribers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use interp::PortRequest;
+    use interp::host::PortLease;
+
+    /// Returns a random number below `limit` (SplitMix64).
+    fn below(state: &mut u64, limit: u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % limit
+    }
+
+    /// Takes and releases ports in both pools. Returns how often each status came.
+    fn run(seed: u64, [addresses, subscribers, spaces, rest_seconds]: [u32; 4], steps: u32) -> [u64; 4] {
+        let mut random = seed;
+        let mut definition = interp::PortPool::new(addresses, subscribers, spaces, rest_seconds);
+        let rest_ns = u64::from(rest_seconds) * 1_000_000_000;
+        let mut pool = PortPool::new(PoolShape { addresses, subscribers, spaces, rest_ns });
+        let (mut held, mut now, mut counts) = (Vec::new(), 0, [0; 4]);
+        for step in 0..steps {
+            let mut any = |limit: u32| below(&mut random, u64::from(limit)) as u32;
+            let is_later = any(3) == 0;
+            now += u64::from(is_later) * u64::from(any(400_000_000));
+            if any(8) < 3 && !held.is_empty() {
+                let (lease, number) = held.swap_remove(any(held.len() as u32) as usize);
+                if any(4) == 0 {
+                    definition.release_unused(&lease);
+                    pool.release_unused(number, lease.taken_ns);
+                } else {
+                    definition.release(&lease, now);
+                    pool.release(number, now);
+                }
+                continue;
+            }
+            let beyond = u32::from(any(50) == 0);
+            let first_address = any(addresses + beyond);
+            let request = PortRequest {
+                first_address,
+                address_count: 1 + any(addresses - first_address.min(addresses - 1)),
+                subscriber: any(subscribers),
+                max_blocks: 1 + any(4),
+                space: any(spaces),
+                hash: any(u32::MAX),
+            };
+            let PortRequest { address_count, subscriber, max_blocks, space, hash, .. } = request;
+            let expected = definition.take(&request, now);
+            let got = pool
+                .take(&PoolRequest { first_address, address_count, subscriber, max_blocks, space, hash }, now)
+                .inspect(|port| {
+                    let (address, number) = (port.address, port.number);
+                    let lease = PortLease { pool: 0, address, port: port.port, space, taken_ns: now };
+                    held.push((lease, number));
+                });
+            let status = match (expected, got) {
+                (Ok(expected), Ok(port)) => {
+                    assert_eq!((port.address, port.port), expected, "seed {seed}, step {step}");
+                    PortPoolStatus::Taken
+                }
+                (Err(status), Err(refusal)) => {
+                    let got = match refusal {
+                        PoolRefusal::Empty => PortPoolStatus::Empty,
+                        PoolRefusal::Quota => PortPoolStatus::Quota,
+                        PoolRefusal::Invalid => PortPoolStatus::Invalid,
+                    };
+                    assert_eq!(status, got, "seed {seed}, step {step}");
+                    status
+                }
+                different => panic!("seed {seed}, step {step}: {different:?}"),
+            };
+            counts[status as usize] += 1;
+            let (expected, got) = (definition.usage(), pool.usage());
+            let got = PortUsage { ports: got.ports, blocks: got.blocks, subscribers: got.subscribers };
+            assert_eq!(expected, got, "seed {seed}, step {step}");
+        }
+        counts
+    }
+
+    #[test]
+    fn ports_are_those_of_the_definition() {
+        let mut counts = [0; 4];
+        for seed in 0..4 {
+            for shape in [[1, 3000, 1, 0], [2, 30, 3, 5], [3, 2, 2, 120]] {
+                let of_run = run(seed, shape, 6000);
+                counts.iter_mut().zip(of_run).for_each(|(all, one)| *all += one);
+            }
+        }
+        assert!(counts.iter().all(|count| *count >= 100), "too few of each status: {counts:?}");
+    }
+
+    #[test]
+    fn all_ports_of_an_address_are_found() {
+        let shape = PoolShape { addresses: 1, subscribers: 2000, spaces: 1, rest_ns: 0 };
+        let mut pool = PortPool::new(shape);
+        let request = |subscriber, hash| PoolRequest {
+            first_address: 0,
+            address_count: 1,
+            subscriber,
+            max_blocks: 1,
+            space: 0,
+            hash,
+        };
+        let taken: Vec<_> = (0..64_512u32).map(|n| pool.take(&request(n / 64, n * 77), 0).unwrap()).collect();
+        assert_eq!(pool.take(&request(1500, 0), 0), Err(PoolRefusal::Empty));
+        assert_eq!(pool.take(&request(0, 0), 0), Err(PoolRefusal::Quota));
+        taken.iter().for_each(|port| pool.release(port.number, 0));
+        assert_eq!((pool.usage().ports, pool.usage().blocks, pool.usage().subscribers), (0, 0, 0));
+    }
+}
