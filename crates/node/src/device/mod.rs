@@ -431,7 +431,7 @@ impl Node {
     /// down. The states are not stored, because the control plane neither writes nor reads them.
     pub(crate) fn update_links(&self, engine: &mut dyn EngineControl) {
         let Some(links) = self.links() else { return };
-        if engine.with_state(|state| state.ports() == Some(&links)) {
+        if engine.with_written_state(|state| state.ports() == Some(&links)) {
             return;
         }
         let batch: WriteBatch = std::iter::once(StateUpdate::Ports(Some(links))).collect();
