@@ -23,8 +23,7 @@ impl ExternHost {
         *slot = EntrySlot { generation, ..EntrySlot::free() };
     }
 
-    /// Records an entry whose state [`ExternHost::entry_pending`] has begun, and that the control
-    /// state has by now.
+    /// Records an entry that the control state has by now, after [`ExternHost::entry_pending`].
     pub fn entry_added(&mut self, table: TableId, number: u32, entry: &StoredEntry) {
         if let Some(slot) = self.grown_slot(table, number) {
             slot.entry = Some(entry.clone());
