@@ -39,8 +39,8 @@ impl Member {
         is_set
     }
 
-    /// Lets the idle time of the entries of a profile count from now on at the latest, for a profile
-    /// whose time was changed: with a longer time, hits were written less often.
+    /// Lets the idle time of the entries of a profile count from now on at the latest, after a change
+    /// of the profile's time: with a longer time, hits were written less often.
     pub fn limit_idle_start(&mut self, profile: u8) {
         let (table, now) = (self.table.clone(), self.local.now);
         let latest = table.idle_times.live_word(now, profile);

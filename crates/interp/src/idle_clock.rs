@@ -36,8 +36,8 @@ impl IdleClock {
         }
     }
 
-    /// Returns the start of the idle time after a hit at `now` of an entry whose idle time counts
-    /// from `since`.
+    /// Returns the start of the idle time of an entry after a hit at `now`, if it counted from `since`
+    /// before.
     pub fn restart(self, since: u64, now: u64, timeout_ns: u64) -> u64 {
         match self {
             IdleClock::Exact | IdleClock::Elsewhere => max(since, now),
@@ -54,7 +54,7 @@ impl IdleClock {
         }
     }
 
-    /// Returns when an entry ends whose idle time counts from `since`.
+    /// Returns when an entry ends if its idle time counts from `since`.
     pub fn end(self, since: u64, timeout_ns: u64) -> u64 {
         match self {
             IdleClock::Exact => since.saturating_add(timeout_ns),

@@ -120,9 +120,9 @@ impl<E: Engine + 'static> Workers<E> {
         all
     }
 
-    /// Returns whether all workers have ended, because their ports or supervisors ended.
-    pub fn have_ended(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+    /// Returns the number of workers that run.
+    pub fn running(&self) -> usize {
+        self.threads.iter().filter(|thread| !thread.is_finished()).count()
     }
 
     /// Stops all workers and waits for them. A panic of a worker continues here.

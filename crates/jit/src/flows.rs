@@ -52,7 +52,7 @@ impl WorkerFlows {
         self.members.iter_mut().flatten().for_each(|member| member.begin_batch(tick));
     }
 
-    /// Sets the tick of the packets whose keys a table looks up next, or that change its entries.
+    /// Sets the tick of the packets that use a table next.
     #[inline]
     pub fn set_tick(&mut self, table: TableId, tick: u32) {
         if let Some(member) = self.member(table) {
@@ -84,7 +84,7 @@ impl WorkerFlows {
         self.members.iter_mut().flatten().for_each(Member::park);
     }
 
-    /// Adds the entry of a packet, whose value `fill` writes. It gets the ports that the packet has
+    /// Adds the entry of a packet, with the value that `fill` writes. It gets the ports that the packet has
     /// taken. Returns its record; `None` if the key is there, or the table is full.
     pub fn add_entry(
         &mut self,

@@ -117,7 +117,7 @@ impl PacketWrittenTable {
 /// The tables of an engine that packets write.
 pub struct PacketWrittenTables {
     tables: Vec<Option<PacketWrittenTable>>,
-    /// The pools whose ports their entries hold.
+    /// The pools of the ports that their entries hold.
     pub ports: PortPools,
     /// The time of the engine.
     times: Arc<HitTimes>,

@@ -285,7 +285,7 @@ impl DataPlane {
         done: impl Fn(&WorkerCommands) -> bool,
     ) -> Result<MutexGuard<'a, WorkerCommands>, DataPlaneError> {
         while !done(&commands) {
-            if self.workers.have_ended() {
+            if self.workers.running() == 0 {
                 return Err(DataPlaneError::Ended { worker });
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -484,7 +484,7 @@ impl DataPlane {
 
     /// Returns whether all workers have ended because their ports failed.
     pub fn have_ended(&self) -> bool {
-        self.workers.have_ended()
+        self.workers.running() == 0
     }
 
     /// Stops all workers after they have sent their packets.

@@ -114,7 +114,7 @@ impl EngineShared {
         idle
     }
 
-    /// Ends the entries of a table that packets write whose idle time is over. An entry that a packet
+    /// Ends the idle entries of a table that packets write. An entry that a packet
     /// under way may hit ends in a later call.
     fn expire_written(&self, live: &mut LiveTables, table: TableId, idle: &mut Vec<IdleEntry>) {
         let written = &self.program.runtime.written;
@@ -151,7 +151,7 @@ impl EngineShared {
     }
 }
 
-/// An entry whose idle time is over.
+/// An entry at the end of its idle time.
 struct EndedEntry {
     record: u32,
     entry: StoredEntry,

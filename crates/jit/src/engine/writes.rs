@@ -163,7 +163,7 @@ impl EngineShared {
         true
     }
 
-    /// Removes an entry from a table that packets write, and its twin, whose key is added to
+    /// Removes an entry from a table that packets write, and its twin. The twin's key is added to
     /// `displaced`.
     fn remove_written_entry(
         &self,

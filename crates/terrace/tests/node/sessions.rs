@@ -168,7 +168,8 @@ fn check_commands(engine: SharedEngineFactory) {
     assert_eq!(rows["sessions"].as_array().map(Vec::len), Some(500));
     let session = &rows["sessions"][0];
     let [idle, left] = ["idle_ns", "left_ns"].map(|name| session[name].as_u64().expect(name));
-    assert!(idle > 0 && idle + left == 3_600_000_000_000, "{session}");
+    // Idle times begin up to a minute after the last packet.
+    assert!(idle == 0 && (3_600..3_662).contains(&(left / 1_000_000_000)), "{session}");
     assert_eq!(served.count(&["flows", "--match", "src=10.2.0.0/24", "--match", "dport=80"]), 256);
     assert_eq!(served.count(&["flows", "--idle-longer-than", "3000"]), 0);
 
@@ -366,7 +367,7 @@ fn controllers_read_change_and_delete_sessions() {
     let found = read(&service, all.clone());
     let keys: HashSet<Vec<u8>> = found.iter().map(|entry| format!("{:?}", entry.r#match).into_bytes()).collect();
     assert_eq!([found.len(), keys.len()], [usize::from(count); 2]);
-    assert!(found.iter().all(|entry| entry.time_since_last_hit.is_some_and(|idle| idle.elapsed_ns > 0)));
+    assert!(found.iter().all(|entry| entry.time_since_last_hit.is_some()));
     // A key finds its entry alone, with what a controller has set.
     let by_key = v1::TableEntry { r#match: found[0].r#match.clone(), ..all.clone() };
     assert_eq!(read(&service, by_key.clone()).len(), 1);
