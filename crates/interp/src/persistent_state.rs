@@ -289,8 +289,11 @@ impl PersistentState {
         self.schedule_expiry(table as u32, slot);
     }
 
-    /// Writes the idle timeout of an entry to the control state.
+    /// Writes the idle timeout of an entry of a table that packets write to the control state.
     fn store_idle_timeout(&mut self, table: usize, slot: u32) {
+        if self.tables[table].idle_clock != IdleClock::Ticks {
+            return;
+        }
         let entry = &mut self.tables[table].slots[slot as usize];
         let Some(stored) = &entry.entry else { return };
         if stored.idle_timeout_ns() != entry.idle_timeout_ns {
