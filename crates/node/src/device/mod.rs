@@ -503,9 +503,12 @@ impl Node {
             else {
                 return Ok(false);
             };
+            if store.update_count() < MIN_COMPACTED_UPDATES {
+                return Ok(false);
+            }
             let state = current.engine.with_state(ControlState::clone);
             let entries: u64 = state.pipeline().tables.keys().map(|table| state.entry_count(table) as u64).sum();
-            if store.update_count() < MIN_COMPACTED_UPDATES || store.update_count() < entries * COMPACTION_FACTOR {
+            if store.update_count() < entries * COMPACTION_FACTOR {
                 return Ok(false);
             }
             store.begin_compaction();
