@@ -44,6 +44,8 @@ pub(crate) struct TableState {
     pub prefix_lens: BTreeMap<u32, usize>,
     /// All entries in match precedence order; computed on demand.
     pub by_precedence: OnceLock<Arc<Vec<StoredEntry>>>,
+    /// Number of entries that packets have added and that only the engine holds.
+    pub entries_elsewhere: u64,
     /// Whether the entries are left out of this snapshot.
     pub is_left_out: bool,
 }
@@ -65,6 +67,7 @@ impl TableState {
             peak_entries_since_reset: Arc::default(),
             prefix_lens: BTreeMap::new(),
             by_precedence: OnceLock::new(),
+            entries_elsewhere: 0,
             is_left_out: false,
         }
     }
@@ -88,7 +91,7 @@ impl TableState {
         size: Option<u64>,
         create_entry: impl FnOnce() -> StoredEntry,
     ) -> Result<(), InsertError> {
-        let reached_size = size.filter(|size| self.entries.len() as u64 >= *size);
+        let reached_size = size.filter(|size| self.entries.len() as u64 + self.entries_elsewhere >= *size);
         let key_hash = self.entries.hash_key(key, priority);
         if let Some(size) = reached_size {
             let exists = self.entries.get_entry(key_hash, key, priority).is_some();

@@ -111,6 +111,19 @@ impl StoredEntry {
         StoredEntry::new(EntryFields { key, action, priority, is_const, sequence, idle_timeout_ns, extras })
     }
 
+    /// Returns the entry with another idle timeout.
+    pub(crate) fn with_idle_timeout(&self, idle_timeout_ns: u64) -> StoredEntry {
+        StoredEntry::new(EntryFields {
+            key: self.key(),
+            action: self.action(),
+            priority: self.priority(),
+            is_const: self.is_const(),
+            sequence: self.sequence(),
+            idle_timeout_ns,
+            extras: self.header().extras.clone(),
+        })
+    }
+
     #[inline]
     fn header(&self) -> &EntryHeader {
         &self.0.header.header

@@ -284,8 +284,25 @@ impl PersistentState {
         let Some(entry) = self.tables[table].slots.get_mut(slot as usize) else { return };
         entry.set_idle_timeout(timeout_ns, Some(profile));
         entry.idle_since_ns = clock.start(now, timeout_ns);
+        self.store_idle_timeout(table, slot);
         self.share_idle_time(table, slot);
         self.schedule_expiry(table as u32, slot);
+    }
+
+    /// Writes the idle timeout of an entry of a table that packets write to the control state.
+    fn store_idle_timeout(&mut self, table: usize, slot: u32) {
+        if self.tables[table].idle_clock != IdleClock::Ticks {
+            return;
+        }
+        let entry = &mut self.tables[table].slots[slot as usize];
+        let Some(stored) = &entry.entry else { return };
+        if stored.idle_timeout_ns() != entry.idle_timeout_ns {
+            let id = TableId::from_index(table);
+            let key = stored.key().to_vec();
+            if let Some(stored) = self.state.set_idle_timeout(id, &key, entry.idle_timeout_ns) {
+                entry.entry = Some(stored);
+            }
+        }
     }
 
     /// Gives the twin of an entry the idle time of the entry, which was just set.
@@ -301,6 +318,7 @@ impl PersistentState {
         }
         entry.set_idle_timeout(timeout_ns, profile);
         entry.idle_since_ns = since_ns;
+        self.store_idle_timeout(table, twin);
         self.schedule_expiry(table as u32, twin);
     }
 
@@ -316,6 +334,7 @@ impl PersistentState {
                     entry.set_idle_timeout(timeout_ns, Some(profile));
                     // With a longer time, hits were noted less often.
                     entry.idle_since_ns = entry.idle_since_ns.min(clock.start(self.now, timeout_ns));
+                    self.store_idle_timeout(table, slot);
                     self.schedule_expiry(table as u32, slot);
                 }
             }

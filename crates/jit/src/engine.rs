@@ -271,7 +271,7 @@ impl Jit {
     pub fn table_memory(&self, table: TableId) -> usize {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let live = shared.live_with_added_entries();
+                let live = shared.live.lock();
                 let written_bytes = shared.program.runtime.written.memory_bytes(table);
                 live.table_memory_bytes(table) + live.state().table_memory_bytes(table) + written_bytes
             }
@@ -358,7 +358,16 @@ impl Jit {
         }
     }
 
-    /// Calls `f` with the control-plane state.
+    /// Calls `f` with the control-plane state without the entries of packets that only tables hold
+    /// that packets write.
+    pub fn with_written_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
+        match &self.execution {
+            Execution::Native { shared, .. } => f(shared.live.lock().state()),
+            Execution::Interpreted { interp, .. } => f(interp.lock().state()),
+        }
+    }
+
+    /// Calls `f` with the control-plane state, with all entries of packets.
     pub fn with_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
         match &self.execution {
             Execution::Native { shared, .. } => f(shared.live_with_added_entries().state()),

@@ -1,8 +1,8 @@
 //! [`WorkerFlows`]: one worker's access to the tables to which packets add entries.
 
-use crate::packet_written::{AddedEntry, PacketWrittenTables};
+use crate::packet_written::PacketWrittenTables;
 use crate::port_pools::HeldPort;
-use flowtable::{Addition, Member, NewEntry, RecordId};
+use flowtable::{Addition, EntryRef, Member, NewEntry, RecordId};
 use ir::{Entity, ExternId, TableId};
 use std::sync::Arc;
 
@@ -11,8 +11,6 @@ pub struct WorkerFlows {
     shared: Arc<PacketWrittenTables>,
     /// By table; `None` for one that packets do not write.
     members: Vec<Option<Member>>,
-    /// Entries added in this batch.
-    added: Vec<AddedEntry>,
     /// Number of entries that this worker has added.
     added_count: u64,
     /// Records found for a queue.
@@ -42,7 +40,6 @@ impl WorkerFlows {
         WorkerFlows {
             shared: shared.clone(),
             members: shared.join(),
-            added: Vec::new(),
             added_count: 0,
             records: Vec::new(),
             held_ports: Vec::new(),
@@ -77,11 +74,8 @@ impl WorkerFlows {
         self.port_holder = NO_LANE;
     }
 
-    /// Ends a batch: shows added entries to the control plane, and forgets all records.
+    /// Ends a batch: forgets all records.
     pub fn end_batch(&mut self) {
-        if !self.added.is_empty() {
-            self.shared.append_added(&mut self.added);
-        }
         self.members.iter_mut().flatten().for_each(Member::end_batch);
     }
 
@@ -112,7 +106,7 @@ impl WorkerFlows {
             self.shared.ports.part(lease);
             return None;
         };
-        self.note_addition(table, [Some(record), None], new, lease);
+        self.note_additions(1, lease);
         Some(record)
     }
 
@@ -133,7 +127,7 @@ impl WorkerFlows {
         let entry = NewEntry::new(new.key, new.idle_number).with_lease(lease);
         match member.add_pair([&entry, &NewEntry::new(twin_key, new.idle_number)], fill) {
             Ok(records) => {
-                self.note_addition(table, records.map(Some), new, lease);
+                self.note_additions(2, lease);
                 Some(records)
             }
             Err(_) => {
@@ -150,16 +144,12 @@ impl WorkerFlows {
         None
     }
 
-    /// Lists added entries. They hold the packet's ports from now on.
-    fn note_addition(&mut self, table: TableId, records: [Option<RecordId>; 2], new: &PacketEntry<'_>, lease: u32) {
+    /// Counts added entries, which hold the packet's ports from now on.
+    fn note_additions(&mut self, count: u64, lease: u32) {
         if lease != 0 {
             self.held_ports.clear();
         }
-        for record in records.into_iter().flatten() {
-            self.added_count += 1;
-            let generation = self.members[table.index()].as_ref().map_or(0, |member| member.generation(record));
-            self.added.push(AddedEntry { table, record, generation, idle_number: new.idle_number });
-        }
+        self.added_count += count;
     }
 
     /// Returns the lease of the ports that a packet holds; 0: none.
@@ -177,6 +167,11 @@ impl WorkerFlows {
         let (results, held) = self.shared.ports.take(pool, args, now_ns);
         self.held_ports.extend(held);
         results
+    }
+
+    /// Returns an entry that this worker has added in this batch.
+    pub fn entry(&self, table: TableId, record: RecordId) -> Option<EntryRef<'_>> {
+        self.members.get(table.index())?.as_ref()?.entry(record)
     }
 
     /// Restarts the idle time of an entry that a packet has hit, with another number if one is

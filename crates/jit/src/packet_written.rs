@@ -1,15 +1,15 @@
 //! [`PacketWrittenTables`]: tables to which packets add entries. All workers share one copy of each
 //! ([`flowtable`]).
 //!
-//! A worker adds an entry while it runs a packet, and lists it. Before the control plane reads or
-//! writes anything, the engine enters the listed entries in its control state
-//! (`engine/added_entries.rs`). So a packet never waits for the control plane.
+//! Packets' entries are in these tables only. The control state has those of the control plane, and
+//! gets one of a packet when the control plane names it or asks for all (`engine/added_entries.rs`).
+//! So millions of sessions are held once, and a packet never waits for the control plane.
 
 use crate::fallback_reason::FallbackReason;
 use crate::idle_profiles::{IdleProfiles, tick_of};
 use crate::port_pools::PortPools;
 use entries::{PackedKey, StoredEntry};
-use flowtable::{Addition, EntryRef, FlowTable, Member, RecordId, Refusal, Shape};
+use flowtable::{Addition, EntryRef, FlowTable, Member, Refusal, Shape};
 use interp::TICK_NS;
 use interp::host::{ExternHost, HitTimes};
 use ir::{Entity, ExternArg, ExternFn, Inst, Pipeline, TableId};
@@ -23,19 +23,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub const DEFAULT_SIZE: u32 = 1 << 20;
 /// Maximum number of workers of an engine, and its control side.
 const MEMBERS: usize = 256;
-
-/// An entry that a packet has added and that the control state does not have yet.
-#[derive(Clone, Copy, Debug)]
-pub struct AddedEntry {
-    /// Its table.
-    pub table: TableId,
-    /// Its record, which is its number.
-    pub record: RecordId,
-    /// Generation of the record. Another one says that the entry is gone.
-    pub generation: u32,
-    /// Number of its idle time when it was added.
-    pub idle_number: u8,
-}
 
 /// One table that packets write.
 pub struct PacketWrittenTable {
@@ -55,8 +42,9 @@ pub struct PacketWrittenTable {
     restored: AtomicU64,
     /// Additions of packets that were refused because the worker is no member of the table.
     unjoined: AtomicU64,
-    /// Entries of packets that the control state had no space for.
-    given_up: AtomicU64,
+    /// Largest number of entries that the control plane has seen: since the program was loaded, and
+    /// since the last reset.
+    peaks: [AtomicU64; 2],
 }
 
 /// Counts of a table that packets write, since the program was loaded.
@@ -71,8 +59,7 @@ pub struct FlowTableCounts {
     /// Entries that the control plane has removed.
     pub removed: u64,
     /// Refused additions by reason: the names of [`Refusal`]; `no_member`: the engine has more
-    /// workers than the table has members; `control_state`: the control plane has filled the table
-    /// in the moment of the addition.
+    /// workers than the table has members.
     pub refused: Vec<(&'static str, u64)>,
 }
 
@@ -87,11 +74,17 @@ impl PacketWrittenTable {
         }
     }
 
+    /// Returns an entry as one that a packet has added.
+    pub fn stored_entry(&self, entry: &EntryRef<'_>) -> StoredEntry {
+        let (key, action) = (self.codec.decode_key(entry.key), self.codec.decode_value(entry.value));
+        StoredEntry::from_packet(&key, action.packed(), self.idle_profiles.timeout_ns(entry.profile))
+    }
+
     /// Returns the counts of the table.
     pub fn counts(&self) -> FlowTableCounts {
         let counts = self.flows.statistics();
         let [inserted, restored] = [&self.inserted, &self.restored].map(|count| count.load(Relaxed));
-        let own = [("no_member", &self.unjoined), ("control_state", &self.given_up)];
+        let own = [("no_member", &self.unjoined)];
         let refused = Refusal::ALL.into_iter().map(|reason| (reason.name(), counts.refused(reason)));
         FlowTableCounts {
             added_by_packets: counts.added.saturating_sub(inserted + restored),
@@ -107,9 +100,17 @@ impl PacketWrittenTable {
         self.unjoined.fetch_add(1, Relaxed);
     }
 
-    /// Counts an entry of a packet that the control state had no space for.
-    pub fn count_given_up(&self) {
-        self.given_up.fetch_add(1, Relaxed);
+    /// Notes the present number of entries. Returns it, and the largest ones since the program was
+    /// loaded and since the last reset.
+    pub fn note_peak(&self) -> [u64; 3] {
+        let now = self.flows.count();
+        let [all, since_reset] = [0, 1].map(|n| self.peaks[n].fetch_max(now, Relaxed).max(now));
+        [now, all, since_reset]
+    }
+
+    /// Lets the largest number of entries since the last reset be the present one.
+    pub fn reset_peak(&self) {
+        self.peaks[1].store(self.flows.count(), Relaxed);
     }
 }
 
@@ -120,7 +121,6 @@ pub struct PacketWrittenTables {
     pub ports: PortPools,
     /// The time of the engine.
     times: Arc<HitTimes>,
-    added: Mutex<Vec<AddedEntry>>,
     control: Mutex<Vec<Option<Member>>>,
 }
 
@@ -166,7 +166,7 @@ impl PacketWrittenTables {
             host.leave_idle_times(id);
             let has_host_state = declared.direct_counter.is_some() || declared.direct_meter.is_some();
             let has_default_size = declared.size.is_none();
-            let [inserted, restored, unjoined, given_up] = Default::default();
+            let [inserted, restored, unjoined] = Default::default();
             let codec = codec.clone();
             let table = PacketWrittenTable {
                 flows,
@@ -177,13 +177,12 @@ impl PacketWrittenTables {
                 inserted,
                 restored,
                 unjoined,
-                given_up,
+                peaks: Default::default(),
             };
             tables.push(Some(table));
         }
         let control = tables.iter().map(|table| table.as_ref().and_then(|table| table.flows.join().ok())).collect();
-        let (times, added) = (host.hit_times().clone(), Mutex::default());
-        Ok(PacketWrittenTables { tables, ports, times, added, control: Mutex::new(control) })
+        Ok(PacketWrittenTables { tables, ports, times: host.hit_times().clone(), control: Mutex::new(control) })
     }
 
     /// Returns a table, if packets write it.
@@ -202,16 +201,6 @@ impl PacketWrittenTables {
             return Vec::new();
         }
         self.tables.iter().map(|table| table.as_ref().and_then(|table| table.flows.join().ok())).collect()
-    }
-
-    /// Appends entries that a worker has added. Leaves `added` empty.
-    pub fn append_added(&self, added: &mut Vec<AddedEntry>) {
-        self.added.lock().append(added);
-    }
-
-    /// Takes the added entries, in the order in which workers listed them.
-    pub fn take_added(&self) -> Vec<AddedEntry> {
-        std::mem::take(&mut self.added.lock())
     }
 
     /// Runs `work` as the control plane's member of a table; `None` if packets do not write it. The

@@ -239,7 +239,11 @@ unsafe extern "C" fn add_entry(context: *mut StageContext, frame: *mut u8, site:
     let Some(records) = template.add_entries(written, flows, &new, args) else { return 0 };
     if written.has_host_state {
         let mut host = runtime.host.lock();
-        records.iter().flatten().for_each(|record| host.entry_pending(table, record.0));
+        for record in records.into_iter().flatten() {
+            if let Some(entry) = flows.entry(table, record) {
+                host.entry_added(table, record.0, &written.stored_entry(&entry));
+            }
+        }
     }
     1
 }

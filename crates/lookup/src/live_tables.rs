@@ -365,6 +365,17 @@ impl LiveTables {
         self.state.add_from_data_plane(table, key, action, idle_timeout_ns)
     }
 
+    /// Sets the number of entries of a table that the engine holds itself and that the state does not
+    /// have.
+    pub fn set_entries_elsewhere(&mut self, table: TableId, count: u64) {
+        self.state.set_entries_elsewhere(table, count);
+    }
+
+    /// Sets the idle timeout of an entry of a table that the engine holds itself.
+    pub fn record_idle_timeout(&mut self, table: TableId, key: &[u64], idle_timeout_ns: u64) {
+        self.state.set_idle_timeout(table, key, idle_timeout_ns);
+    }
+
     /// Removes an entry from the state that the engine has removed from a table that it holds
     /// itself.
     pub fn record_removed_entry(&mut self, table: TableId, entry: &StoredEntry) {

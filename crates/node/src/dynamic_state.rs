@@ -109,8 +109,8 @@ pub(crate) fn restore_dynamic_state(engine: &dyn EngineControl, levels: &Dynamic
         engine.set_meter_level(ExternId(*meter), *index, meter_level(*tokens));
     }
     // The clone shares the tables' indices with the engine only during this function, and there are
-    // no writes meanwhile.
-    let state = engine.with_state(ControlState::clone);
+    // no writes meanwhile. It has all entries, because another engine's were loaded into it.
+    let state = engine.with_written_state(ControlState::clone);
     for of in &levels.entries {
         let table = TableId(of.table);
         let Some(declared) = state.pipeline().tables.get(table) else { continue };

@@ -159,6 +159,26 @@ impl ControlState {
         Some(entry)
     }
 
+    /// Sets the number of entries of a table that packets have added and that only the engine holds:
+    /// they count for the table's size.
+    pub fn set_entries_elsewhere(&mut self, table: TableId, count: u64) {
+        let (_, table_state) = self.table_mut(table);
+        table_state.entries_elsewhere = count;
+    }
+
+    /// Sets the idle timeout of an entry whose expire time profile, or the time of that, has changed.
+    /// Returns the entry as it is now.
+    pub fn set_idle_timeout(&mut self, table: TableId, key: &[u64], idle_timeout_ns: u64) -> Option<StoredEntry> {
+        let entry = self.get_entry(table, key, 0)?;
+        if entry.idle_timeout_ns() == idle_timeout_ns {
+            return Some(entry.clone());
+        }
+        let entry = entry.with_idle_timeout(idle_timeout_ns);
+        let (_, table_state) = self.table_mut(table);
+        table_state.replace(entry.clone());
+        Some(entry)
+    }
+
     /// Removes an expired entry from a table that deletes idle entries, or the twin of a removed
     /// one. Another entry that has its key by now stays.
     pub fn remove_idle(&mut self, table: TableId, entry: &StoredEntry) {

@@ -15,19 +15,11 @@ impl ExternHost {
         }
     }
 
-    /// Begins the state of an entry that a packet has just added, before the control state has it,
-    /// so that later packets can count with it. [`ExternHost::entry_added`] follows.
-    pub fn entry_pending(&mut self, table: TableId, number: u32) {
+    /// Begins the state of an entry that a packet has just added.
+    pub fn entry_added(&mut self, table: TableId, number: u32, entry: &StoredEntry) {
         let Some(slot) = self.grown_slot(table, number) else { return };
         let generation = slot.generation.wrapping_add(1);
-        *slot = EntrySlot { generation, ..EntrySlot::free() };
-    }
-
-    /// Records an entry that the control state has by now, after [`ExternHost::entry_pending`].
-    pub fn entry_added(&mut self, table: TableId, number: u32, entry: &StoredEntry) {
-        if let Some(slot) = self.grown_slot(table, number) {
-            slot.entry = Some(entry.clone());
-        }
+        *slot = EntrySlot { entry: Some(entry.clone()), generation, ..EntrySlot::free() };
     }
 
     /// Moves the state of an entry to another number, because the engine has replaced its record.

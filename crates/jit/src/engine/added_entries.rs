@@ -1,56 +1,62 @@
-//! Entries that packets have added: their way into the control state.
+//! Entries that packets have added, and the control state.
 //!
-//! Workers list the entries that they add. Whatever the control plane does next enters them in the
-//! control state first, so that it reads, replaces and deletes them like its own.
+//! The control state has the entries of the control plane. An entry of a packet is entered when the
+//! control plane names it in a write, so that it is replaced and deleted like its own. All of them
+//! are entered for a snapshot of everything, such as a take-over.
 
 use super::EngineShared;
-use crate::packet_written::{AddedEntry, PacketWrittenTable};
-use entries::{PackedKey, StoredEntry};
-use flowtable::Member;
-use ir::TableId;
+use crate::packet_written::PacketWrittenTable;
+use entries::{KeyLayout, PackedKey, StateUpdate, StoredEntry, WriteBatch};
+use flowtable::{EntryRef, Member};
+use ir::{KeyMatch, TableId};
 use lookup::LiveTables;
 use parking_lot::MutexGuard;
+
+/// Records that are read at once, because the control plane's member keeps removed records from
+/// being used again meanwhile.
+const READ_RECORDS: u32 = 8192;
 
 impl EngineShared {
     /// Returns the tables, with all entries in the control state that packets have added.
     pub(crate) fn live_with_added_entries(&self) -> MutexGuard<'_, LiveTables> {
         let mut live = self.live.lock();
-        self.record_added_entries(&mut live);
+        for table in self.pipeline.tables.keys() {
+            let mut cursor = Some(1);
+            while let Some(first) = cursor {
+                let read = |written: &PacketWrittenTable, member: &mut Member| {
+                    let mut found = Vec::new();
+                    let next = member.read(first, READ_RECORDS, |entry| found.push(written.stored_entry(&entry)));
+                    (found, next)
+                };
+                let Some((found, next)) = self.program.runtime.written.with_control(table, read) else { break };
+                found.iter().for_each(|entry| record_entry(&mut live, table, entry));
+                cursor = next;
+            }
+        }
         live
     }
 
-    /// Enters the entries that packets have added in the control state, and in the host if it keeps
-    /// state of them.
-    pub(crate) fn record_added_entries(&self, live: &mut LiveTables) {
-        let added = self.program.runtime.written.take_added();
-        added.into_iter().for_each(|entry| self.record_added_entry(live, entry));
-    }
-
-    fn record_added_entry(&self, live: &mut LiveTables, added: AddedEntry) {
-        let AddedEntry { table, record, generation, idle_number } = added;
-        let read = |written: &PacketWrittenTable, member: &mut Member| {
-            // The entry may have ended since, and its record may be that of a later one.
-            let entry = member.entry(record).filter(|entry| entry.generation == generation)?;
-            let (key, action) = (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value));
-            Some((key, action, written.idle_profiles.timeout_ns(idle_number)))
-        };
-        let runtime = &self.program.runtime;
-        let Some((key, action, timeout_ns)) = runtime.written.with_control(table, read).flatten() else { return };
-        match live.record_added_entry(table, key, action, timeout_ns) {
-            Some(entry) => {
-                if runtime.written.get(table).is_some_and(|written| written.has_host_state) {
-                    runtime.host.lock().entry_added(table, record.0, &entry);
-                }
+    /// Enters the entries of packets in the control state that a batch names, and how many others
+    /// there are, because they count for the sizes of tables.
+    pub(super) fn record_named_entries(&self, live: &mut LiveTables, batch: &WriteBatch) {
+        let written = &self.program.runtime.written;
+        if written.is_empty() {
+            return;
+        }
+        for update in &batch.updates {
+            let Some((table, key)) = named_entry(live, update) else { continue };
+            let find = |written: &PacketWrittenTable, member: &mut Member| {
+                let record = member.find(&written.codec.encode_key_words(&key));
+                member.entry(record).map(|entry: EntryRef<'_>| written.stored_entry(&entry))
+            };
+            if let Some(Some(entry)) = written.with_control(table, find) {
+                record_entry(live, table, &entry);
             }
-            // The control plane has filled the state's table since the packet added the entry.
-            None => {
-                let removed = runtime.written.with_control(table, |written, member| {
-                    written.count_given_up();
-                    let mut removed = Vec::new();
-                    member.remove_record_with(record, |entry| removed.push(written.codec.decode_key(entry.key)));
-                    removed
-                });
-                self.forget_removed(live, table, removed.unwrap_or_default());
+        }
+        for table in self.pipeline.tables.keys() {
+            if let Some(table_entries) = written.get(table).map(|written| written.flows.count()) {
+                let known = live.state().entry_count(table) as u64;
+                live.set_entries_elsewhere(table, table_entries.saturating_sub(known));
             }
         }
     }
@@ -67,7 +73,10 @@ impl EngineShared {
     /// Returns the number of an entry under which the host keeps its state; `None` if it keeps
     /// none.
     pub(crate) fn entry_number(&self, table: TableId, entry: &StoredEntry) -> Option<u32> {
-        self.number_in(&self.live_with_added_entries(), table, entry)
+        match self.program.runtime.written.get(table) {
+            Some(_) => self.program.runtime.written.entry_number(table, entry),
+            None => self.live.lock().entry_id(table, entry),
+        }
     }
 
     /// Does what [`EngineShared::entry_number`] does with tables that the caller has locked.
@@ -76,5 +85,36 @@ impl EngineShared {
             Some(_) => self.program.runtime.written.entry_number(table, entry),
             None => live.entry_id(table, entry),
         }
+    }
+}
+
+/// Enters an entry of a packet in the control state, or its present idle timeout if it is there.
+fn record_entry(live: &mut LiveTables, table: TableId, entry: &StoredEntry) {
+    match live.state().get_entry(table, entry.key(), 0) {
+        Some(known) if known.idle_timeout_ns() == entry.idle_timeout_ns() => {}
+        Some(_) => live.record_idle_timeout(table, entry.key(), entry.idle_timeout_ns()),
+        None => {
+            let (key, timeout_ns) = (PackedKey::from_slice(entry.key()), entry.idle_timeout_ns());
+            live.record_added_entry(table, key, entry.action().to_action(), timeout_ns);
+        }
+    }
+}
+
+/// Returns table and packed key of the entry that an update names.
+fn named_entry(live: &LiveTables, update: &StateUpdate) -> Option<(TableId, PackedKey)> {
+    let layout = |table: TableId| -> &KeyLayout { live.state().layout(table) };
+    let pack = |table: TableId, keys: &[KeyMatch]| {
+        live.state().pipeline().tables.get(table)?;
+        Some((table, layout(table).pack(keys).ok()?))
+    };
+    match update {
+        StateUpdate::Entry(_, entry) => pack(entry.table, &entry.keys),
+        StateUpdate::Packed(_, entry) => {
+            live.state().pipeline().tables.get(entry.table)?;
+            let is_valid = entry.key().len() == layout(entry.table).len;
+            is_valid.then(|| (entry.table, PackedKey::from_slice(entry.key())))
+        }
+        StateUpdate::DirectMeter(id, _) | StateUpdate::DirectCounter(id, _) => pack(id.table, &id.keys),
+        _ => None,
     }
 }

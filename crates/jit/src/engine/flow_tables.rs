@@ -38,6 +38,10 @@ pub struct FlowQuery {
 pub struct FlowTableInfo {
     /// Number of entries.
     pub entries: u64,
+    /// Largest number of entries since the program was loaded, looked at once in each expiry.
+    pub high_water: u64,
+    /// The same since [`FlowTables::reset_peaks`].
+    pub high_water_since_reset: u64,
     /// Maximum number of entries.
     pub size: u32,
     /// Whether the program declares no size, so that `size` is the default.
@@ -115,12 +119,20 @@ impl FlowTables {
     /// Returns the properties of a flow table; `None` for another table.
     pub fn info(&self, table: TableId) -> Option<FlowTableInfo> {
         let written = self.table(table)?;
+        let [entries, high_water, high_water_since_reset] = written.note_peak();
         Some(FlowTableInfo {
-            entries: written.flows.count(),
+            entries,
+            high_water,
+            high_water_since_reset,
             size: written.flows.shape().size,
             has_default_size: written.has_default_size,
             counts: written.counts(),
         })
+    }
+
+    /// Lets all high-water marks since the last reset be the present numbers of entries.
+    pub fn reset_peaks(&self) {
+        self.ids().filter_map(|table| self.table(table)).for_each(PacketWrittenTable::reset_peak);
     }
 
     /// Begins to read the entries of a flow table; `None` for another table.
@@ -145,7 +157,8 @@ impl FlowTables {
     /// another table.
     pub fn stored(&self, table: TableId, has_values: bool) -> Option<StoredFlows> {
         self.table(table)?;
-        Some(StoredFlows { shared: self.0.clone(), table, has_values, next: Some(0) })
+        let next = Some(ReadPosition::Record(1));
+        Some(StoredFlows { shared: self.0.clone(), table, has_values, next })
     }
 
     /// Removes the entries among some thousand records from `cursor` on (1: the first) that match,
@@ -153,7 +166,7 @@ impl FlowTables {
     pub fn remove_page(&self, table: TableId, query: &FlowQuery, cursor: u32) -> Option<RemovedFlows> {
         let filter = self.table(table)?.codec.encode_filter(&query.keys);
         // Nothing else removes entries while this lock is held, and packets do not need it.
-        let mut live = self.0.live_with_added_entries();
+        let mut live = self.0.live.lock();
         let written = &self.0.program.runtime.written;
         let now_ns = self.0.program.runtime.hit_times.now();
         let (mut removed, mut keys) = (Vec::new(), Vec::new());
@@ -223,7 +236,7 @@ impl FlowReader {
     }
 }
 
-/// An entry of a flow table as the control state has it.
+/// An entry of a flow table with all that a controller has set.
 #[derive(Clone, Debug)]
 pub struct StoredFlow {
     /// The entry.
@@ -234,59 +247,88 @@ pub struct StoredFlow {
     pub counter: Option<Counter>,
 }
 
-/// Reads a flow table's entries from the control state, page by page. Between two pages it holds no
+/// Reads a flow table's entries, page by page: first those that only the table has, by record, then
+/// those of the control state. So an entry that is there all the time is not missed. One that a
+/// controller modifies for the first time meanwhile can come twice. Between two pages it holds no
 /// lock and no entries.
 pub struct StoredFlows {
     shared: Arc<EngineShared>,
     table: TableId,
     has_values: bool,
-    next: Option<usize>,
+    next: Option<ReadPosition>,
+}
+
+/// How far a read has come.
+#[derive(Clone, Copy)]
+enum ReadPosition {
+    /// The next record.
+    Record(u32),
+    /// The next page of the control state.
+    State(usize),
 }
 
 impl StoredFlows {
-    /// Returns the next page, about a thousandth of a large table; `None` behind the last.
+    /// Returns the next page; `None` behind the last.
     pub fn next_page(&mut self) -> Option<Vec<StoredFlow>> {
-        let page = self.next?;
-        let live = self.shared.live_with_added_entries();
-        let (entries, next) = live.state().entries_page(self.table, page);
-        let entries: Vec<StoredEntry> = entries.cloned().collect();
-        self.next = next;
+        match self.next? {
+            ReadPosition::Record(cursor) => Some(self.next_records(cursor)),
+            ReadPosition::State(page) => {
+                let live = self.shared.live.lock();
+                let (entries, next) = live.state().entries_page(self.table, page);
+                let entries: Vec<StoredEntry> = entries.cloned().collect();
+                self.next = next.map(ReadPosition::State);
+                drop(live);
+                Some(entries.into_iter().map(|entry| self.with_values(entry)).collect())
+            }
+        }
+    }
+
+    /// Returns entries that the control state does not have, from a record on.
+    fn next_records(&mut self, cursor: u32) -> Vec<StoredFlow> {
+        let runtime = &self.shared.program.runtime;
+        let now_ns = runtime.hit_times.now();
+        let read = |written: &PacketWrittenTable, member: &mut Member| {
+            let mut found = Vec::new();
+            let next = member.read(cursor, READ_RECORDS, |entry| {
+                found.push((entry.id.0, flow_entry(written, &entry, now_ns)));
+            });
+            (found, next)
+        };
+        let (mut found, next) = runtime.written.with_control(self.table, read).unwrap_or_default();
+        self.next = Some(next.map_or(ReadPosition::State(0), ReadPosition::Record));
+        let live = self.shared.live.lock();
+        found.retain(|(_, flow)| live.state().get_entry(self.table, flow.entry.key(), 0).is_none());
         drop(live);
-        Some(self.with_values(entries))
+        if self.has_values {
+            self.shared.add_counters(self.table, &mut found);
+        }
+        let stored = |(_, FlowEntry { entry, idle_ns, counter, .. }): (u32, FlowEntry)| StoredFlow {
+            entry,
+            idle_ns: self.has_values.then_some(idle_ns),
+            counter,
+        };
+        found.into_iter().map(stored).collect()
     }
 
     /// Returns the entry of a packed key.
     pub fn find(&self, key: &[u64]) -> Option<StoredFlow> {
-        let entry = self.shared.live_with_added_entries().state().get_entry(self.table, key, 0).cloned()?;
-        self.with_values(vec![entry]).pop()
+        let known = self.shared.live.lock().state().get_entry(self.table, key, 0).cloned();
+        let find = |written: &PacketWrittenTable, member: &mut Member| {
+            let record = member.find(&written.codec.encode_key_words(key));
+            member.entry(record).map(|entry| written.stored_entry(&entry))
+        };
+        let found = self.shared.program.runtime.written.with_control(self.table, find)??;
+        Some(self.with_values(known.unwrap_or(found)))
     }
 
-    fn with_values(&self, entries: Vec<StoredEntry>) -> Vec<StoredFlow> {
-        let mut flows = Vec::with_capacity(entries.len());
+    fn with_values(&self, entry: StoredEntry) -> StoredFlow {
         if !self.has_values {
-            flows.extend(entries.into_iter().map(|entry| StoredFlow { entry, idle_ns: None, counter: None }));
-            return flows;
+            return StoredFlow { entry, idle_ns: None, counter: None };
         }
-        let runtime = &self.shared.program.runtime;
-        let now_ns = runtime.hit_times.now();
-        for chunk in entries.chunks(HOST_ENTRIES) {
-            let find = |written: &PacketWrittenTable, member: &mut Member| -> Vec<(u32, Option<u64>)> {
-                let found = |entry: &StoredEntry| {
-                    let record = member.find(&written.codec.encode_key(entry));
-                    let level = member.entry(record).map(|entry| written.level_of(&entry, now_ns));
-                    (record.0, level.map(|level| now_ns.saturating_sub(level.idle_since_ns)))
-                };
-                chunk.iter().map(found).collect()
-            };
-            let found = runtime.written.with_control(self.table, find).unwrap_or_default();
-            let host = self.shared.host_at_latest_time();
-            flows.extend(chunk.iter().zip(found).map(|(entry, (record, idle_ns))| StoredFlow {
-                entry: entry.clone(),
-                idle_ns,
-                counter: host.direct_counter(self.table, record),
-            }));
-        }
-        flows
+        let idle_ns = self.shared.idle_for_written(self.table, &entry);
+        let number = self.shared.program.runtime.written.entry_number(self.table, &entry);
+        let counter = number.and_then(|number| self.shared.host_at_latest_time().direct_counter(self.table, number));
+        StoredFlow { entry, idle_ns, counter }
     }
 }
 
@@ -304,10 +346,9 @@ fn is_idle(written: &PacketWrittenTable, entry: &EntryRef<'_>, query: &FlowQuery
 
 /// Returns an entry without its counter.
 fn flow_entry(written: &PacketWrittenTable, entry: &EntryRef<'_>, now_ns: u64) -> FlowEntry {
-    let (key, action) = (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value));
-    let EntryLevel { idle_since_ns, idle_timeout_ns } = written.level_of(entry, now_ns);
+    let EntryLevel { idle_since_ns, .. } = written.level_of(entry, now_ns);
     FlowEntry {
-        entry: StoredEntry::from_packet(&key, action.packed(), idle_timeout_ns),
+        entry: written.stored_entry(entry),
         idle_ns: now_ns.saturating_sub(idle_since_ns),
         left_ns: entry.left_ticks.map(|ticks| u64::from(ticks) * TICK_NS),
         counter: None,

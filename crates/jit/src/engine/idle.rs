@@ -87,7 +87,7 @@ impl EngineShared {
     /// with automatic deletion.
     fn expire(&self, now: u64) -> Vec<IdleEntry> {
         self.advance(now);
-        let mut live = self.live_with_added_entries();
+        let mut live = self.live.lock();
         let mut idle = Vec::new();
         if !self.is_idle_held.load(Relaxed) {
             for table in self.pipeline.tables.keys() {
@@ -126,7 +126,9 @@ impl EngineShared {
                 member.sweep(u32::MAX, |entry| ended.push(EndedEntry::new(written, &entry)));
                 ended
             };
-            for ended in written.with_control(table, sweep).unwrap_or_default() {
+            let Some(ended) = written.with_control(table, sweep) else { return };
+            written.get(table).map(PacketWrittenTable::note_peak);
+            for ended in ended {
                 self.note_ended(live, table, ended, idle);
             }
         }
@@ -157,8 +159,6 @@ struct EndedEntry {
 
 impl EndedEntry {
     fn new(written: &PacketWrittenTable, entry: &EntryRef<'_>) -> EndedEntry {
-        let (key, action) = (written.codec.decode_key(entry.key), written.codec.decode_value(entry.value));
-        let timeout_ns = written.idle_profiles.timeout_ns(entry.profile);
-        EndedEntry { record: entry.id.0, entry: StoredEntry::from_packet(&key, action.packed(), timeout_ns) }
+        EndedEntry { record: entry.id.0, entry: written.stored_entry(entry) }
     }
 }

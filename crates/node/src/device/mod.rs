@@ -431,7 +431,7 @@ impl Node {
     /// down. The states are not stored, because the control plane neither writes nor reads them.
     pub(crate) fn update_links(&self, engine: &mut dyn EngineControl) {
         let Some(links) = self.links() else { return };
-        if engine.with_state(|state| state.ports() == Some(&links)) {
+        if engine.with_written_state(|state| state.ports() == Some(&links)) {
             return;
         }
         let batch: WriteBatch = std::iter::once(StateUpdate::Ports(Some(links))).collect();
@@ -503,9 +503,12 @@ impl Node {
             else {
                 return Ok(false);
             };
+            if store.update_count() < MIN_COMPACTED_UPDATES {
+                return Ok(false);
+            }
             let state = current.engine.with_state(ControlState::clone);
             let entries: u64 = state.pipeline().tables.keys().map(|table| state.entry_count(table) as u64).sum();
-            if store.update_count() < MIN_COMPACTED_UPDATES || store.update_count() < entries * COMPACTION_FACTOR {
+            if store.update_count() < entries * COMPACTION_FACTOR {
                 return Ok(false);
             }
             store.begin_compaction();

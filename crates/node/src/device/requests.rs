@@ -149,8 +149,9 @@ impl Device for Node {
     fn write(&self, batches: &[WriteBatch]) -> Result<Vec<Result<(), WriteError>>, P4RuntimeError> {
         self.region.check_controllers_allowed()?;
         let packed = |state: &ControlState| batches.iter().map(|batch| pack_batch(state, batch)).collect();
-        let batches =
-            self.with_running(|current| Some(current.engine.with_state(packed))).ok_or_else(no_pipeline_error)?;
+        let batches = self
+            .with_running(|current| Some(current.engine.with_written_state(packed)))
+            .ok_or_else(no_pipeline_error)?;
         self.write_packed(batches)
     }
 
@@ -171,7 +172,7 @@ impl Device for Node {
     }
 
     fn state(&self) -> Option<ControlState> {
-        self.with_running(|current| Some(current.engine.with_state(ControlState::clone)))
+        self.with_running(|current| Some(current.engine.with_written_state(ControlState::clone)))
     }
 
     fn entry_pages(

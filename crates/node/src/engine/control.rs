@@ -25,6 +25,12 @@ pub trait EngineControl: Send {
     /// Calls `at` with the control-plane state, which includes entries added by packets.
     fn visit_state(&self, at: &mut dyn FnMut(&ControlState));
 
+    /// Calls `at` once with the control-plane state without the entries of packets that
+    /// [`EngineControl::flow_tables`] has. It is cheap, however many there are.
+    fn visit_written_state(&self, at: &mut dyn FnMut(&ControlState)) {
+        self.visit_state(at);
+    }
+
     /// Applies a batch atomically. All workers use the new version from their next batch of packets
     /// on.
     ///
@@ -206,6 +212,15 @@ impl dyn EngineControl + '_ {
         with_state(self, f)
     }
 
+    /// Calls `f` with the control-plane state without the entries of packets that
+    /// [`EngineControl::flow_tables`] has.
+    pub fn with_written_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
+        let (mut f, mut out) = (Some(f), None);
+        self.visit_written_state(&mut |state| out = f.take().map(|f| f(state)));
+        // `visit_written_state` calls its closure exactly once.
+        out.unwrap_or_else(|| unreachable!("an engine has a state"))
+    }
+
     /// Returns a snapshot of the program's current state.
     pub fn program_state(&self) -> ProgramState {
         program_state(self)
@@ -214,7 +229,7 @@ impl dyn EngineControl + '_ {
     /// Returns the number of writes to the tables: the version that packets use from their next
     /// batch on.
     pub fn tables_version(&self) -> u64 {
-        self.with_state(ControlState::version)
+        self.with_written_state(ControlState::version)
     }
 }
 

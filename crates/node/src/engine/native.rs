@@ -50,6 +50,10 @@ impl EngineControl for Jit {
         self.with_state(at);
     }
 
+    fn visit_written_state(&self, at: &mut dyn FnMut(&ControlState)) {
+        self.with_written_state(at);
+    }
+
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         Jit::write(self, batch)
     }

@@ -19,6 +19,7 @@ use crate::status::{
 use crate::{Node, admin};
 use io::Latency;
 use ir::TableId;
+use jit::FlowTables;
 use named_stats::StageCounts;
 use p4runtime::server::RequestKind;
 use packet::Counter;
@@ -70,7 +71,10 @@ impl Node {
     /// Resets the shown statistics to 0 and the tables' high-water marks to the current entries.
     /// Does not affect [`Node::observe`] and metrics.
     pub fn reset_counters(&self) {
-        self.with_engine(|engine, _| engine.with_state(|state| state.reset_peak_entries()));
+        self.with_engine(|engine, _| {
+            engine.with_written_state(|state| state.reset_peak_entries());
+            engine.flow_tables().iter().for_each(FlowTables::reset_peaks);
+        });
         let now = self.observe();
         *self.lock_cleared() = now;
     }
@@ -111,15 +115,19 @@ impl Node {
         let tables = self.with_engine(|engine, forwarding| {
             let of = |id: TableId| {
                 let declared = &forwarding.pipeline.tables[id];
-                let (entries, high_water, since_cleared) = engine.with_state(|state| {
-                    (state.entry_count(id), state.peak_entries(id), state.peak_entries_since_reset(id))
-                });
                 let flows = engine.flow_tables().and_then(|tables| tables.info(id));
+                let [entries, high_water, high_water_since_cleared] = match &flows {
+                    Some(flows) => [flows.entries, flows.high_water, flows.high_water_since_reset],
+                    None => engine.with_written_state(|state| {
+                        [state.entry_count(id), state.peak_entries(id), state.peak_entries_since_reset(id)]
+                            .map(|count| count as u64)
+                    }),
+                };
                 TableSnapshot {
                     name: declared.preamble.name.clone(),
-                    entries: entries as u64,
-                    high_water: high_water as u64,
-                    high_water_since_cleared: since_cleared as u64,
+                    entries,
+                    high_water,
+                    high_water_since_cleared,
                     size: flows.as_ref().map_or(declared.size, |flows| Some(flows.size.into())),
                     has_default_size: flows.is_some_and(|flows| flows.has_default_size),
                     memory_bytes: engine.table_memory(id) as u64,

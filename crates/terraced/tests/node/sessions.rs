@@ -33,8 +33,11 @@ fn entries_and_idle(node: &Node) -> (usize, u64) {
     let state: ControlState = node.state().expect("runs");
     let tables = &state.pipeline().tables;
     let (table, _) = tables.iter().find(|(_, it)| it.preamble.name.ends_with("flows")).expect("the table");
-    let idle = state.entries(table).map(|entry| node.idle_for(table, entry).expect("an idle time"));
-    (state.entry_count(table), idle.min().unwrap_or(0))
+    let values = p4runtime::EntryValues { counter: false, idle: true };
+    let mut pages = node.entry_pages(state.pipeline(), table, values).expect("a flow table");
+    let entries: Vec<_> = std::iter::from_fn(|| pages.next_page()).flatten().collect();
+    let idle = entries.iter().map(|entry| entry.idle_ns.expect("an idle time"));
+    (entries.len(), idle.min().unwrap_or(0))
 }
 
 #[test]
