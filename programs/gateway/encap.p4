@@ -111,8 +111,8 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
         hdr.vxlan.vni = meta.to_vni;
         hdr.vxlan.reserved_2 = 0;
 
-        // An ICMP error is the gateway's own packet.
-        if (!hdr.icmp.isValid()) {
+        // An ICMP error or an answer is the gateway's own packet.
+        if (!hdr.icmp.isValid() && !hdr.arp.isValid()) {
             vpc_forwarded.count(meta.vpc);
         }
     }

@@ -36,6 +36,7 @@ parser gateway_parser(packet_in packet,
     bit<16>      words = 0;
     bit<32>      word = 0;
     bit<8>       kind = 0;
+    bit<320>     options = 0;
     fragment_t   part = fragment_t.whole;
     extensions_t seen = 0;
 
@@ -49,6 +50,8 @@ parser gateway_parser(packet_in packet,
         meta.fragment = fragment_t.whole;
         meta.extensions = 0;
         meta.trailer = false;
+        meta.asks_neighbour = false;
+        meta.opens_tcp = false;
         meta.sender = sender_t.unknown;
         meta.to_router_address = false;
         meta.tunnel_v6 = 0;
@@ -208,7 +211,7 @@ parser gateway_parser(packet_in packet,
     // Common protocols are tested first.
     state inner_ipv4_layer_4 {
         transition select(hdr.inner_ipv4.protocol) {
-            PROTOCOL_TCP:  inner_ipv4_has_layer_4;
+            PROTOCOL_TCP:  inner_ipv4_tcp;
             PROTOCOL_UDP:  inner_ipv4_has_layer_4;
             PROTOCOL_ICMP: inner_ipv4_has_layer_4;
             default:       inner_ipv4_rarer;
@@ -242,6 +245,14 @@ parser gateway_parser(packet_in packet,
         }
     }
 
+    // Shorter ones have no complete TCP header.
+    state inner_ipv4_tcp {
+        transition select(hdr.inner_ipv4.total_length >= 40) {
+            true:    tcp;
+            default: inner_ipv4_has_layer_4;
+        }
+    }
+
     state inner_ipv4_walk {
         kind = hdr.inner_ipv4.protocol;
         left = hdr.inner_ipv4.total_length - 20;
@@ -252,7 +263,7 @@ parser gateway_parser(packet_in packet,
         packet.extract(hdr.inner_ipv6);
         verify(hdr.inner_ipv6.version == 6, error.InnerIpv6Header);
         transition select(hdr.inner_ipv6.next_header) {
-            PROTOCOL_TCP:    inner_ipv6_ports;
+            PROTOCOL_TCP:    inner_ipv6_tcp;
             PROTOCOL_UDP:    inner_ipv6_ports;
             PROTOCOL_ICMPV6: inner_ipv6_icmp;
             default:         inner_ipv6_rarer;
@@ -287,6 +298,13 @@ parser gateway_parser(packet_in packet,
         transition ports;
     }
 
+    state inner_ipv6_tcp {
+        transition select(hdr.inner_ipv6.payload_length >= 20) {
+            true:    tcp;
+            default: inner_ipv6_ports;
+        }
+    }
+
     state inner_ipv6_icmp {
         verify(hdr.inner_ipv6.payload_length >= 4, error.InnerLength);
         meta.protocol = hdr.inner_ipv6.next_header;
@@ -303,6 +321,23 @@ parser gateway_parser(packet_in packet,
         bit<32> first_word = packet.lookahead<bit<32>>();
         meta.l4_source = first_word[31:16];
         meta.l4_destination = first_word[15:0];
+        transition accept;
+    }
+
+    // Up to the flags, of which bit 1 is SYN.
+    state tcp {
+        bit<112> tcp_start = packet.lookahead<bit<112>>();
+        meta.protocol = PROTOCOL_TCP;
+        meta.l4_source = tcp_start[111:96];
+        meta.l4_destination = tcp_start[95:80];
+        transition select(tcp_start[1:1]) {
+            0:       accept;
+            default: opens_tcp;
+        }
+    }
+
+    state opens_tcp {
+        meta.opens_tcp = true;
         transition accept;
     }
 
@@ -564,8 +599,9 @@ parser gateway_parser(packet_in packet,
         transition walk_ipv6;
     }
 
-    // The second pass: a packet that causes an ICMP message.
+    // The second pass: a packet that causes an ICMP message, or opens a TCP connection.
     #include "icmp_parser.p4"
+    #include "tcp_mss_parser.p4"
 }
 
 #endif

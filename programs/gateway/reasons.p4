@@ -71,7 +71,13 @@ enum bit<8> drop_reason_t {
     // besides.
     icmp_limited           = 56,   // an ICMP message: the VM or the VPC has caused too many
     icmp_forbidden         = 57,   // an ICMP error that must not be sent (RFC 1812, RFC 4443)
-    gateway_closed         = 58    // to the gateway's address in a subnet, other than an echo request
+    gateway_closed         = 58,   // to the gateway's address in a subnet, other than an echo request
+
+    // Requests for the gateway's MAC address in a VPC, where it answers them.
+    neighbour_other        = 59,   // ARP or a neighbour solicitation for an address of another
+    neighbour_invalid      = 60,   // opcode, length or option of a request (RFC 826; RFC 4861, 7.1.1)
+    neighbour_checksum     = 61,   // wrong checksum of a neighbour solicitation
+    neighbour_conflict     = 62    // a VM announces the gateway's address as its own (RFC 5227)
 }
 
 enum bit<8> punt_reason_t {
@@ -86,7 +92,8 @@ enum bit<8> punt_reason_t {
     bfd                    = 135,  // RFC 5881, RFC 5883, RFC 7130
     dhcp                   = 136,  // DHCP, DHCPv6
     icmp                   = 137,  // ICMP and ICMPv6 messages that are no errors, such as echo
-    icmp_error             = 138   // ICMP and ICMPv6 errors, such as packet too big
+    icmp_error             = 138,  // ICMP and ICMPv6 errors, such as packet too big
+    neighbour              = 139   // a VM asks for the gateway's MAC, from a switch, which cannot answer
 }
 
 #endif

@@ -31,6 +31,14 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
         order_icmp(hdr, meta, icmp_cause_t.echo, 0);
     }
 
+    /// The same in a VPC in which it only tells its MAC address: a solicitation to one VM that asks
+    /// whether the address still holds (RFC 4861, section 7.3).
+    action neighbour_address() {
+        meta.punt_reason = punt_reason_t.neighbour;
+        send_to_port(CPU);
+        order_icmp(hdr, meta, icmp_cause_t.neighbour, 0);
+    }
+
     action unknown_vm() {
         drop_and_tell(hdr, meta, drop_reason_t.unknown_vm, icmp_cause_t.unknown_vm, 0);
     }
@@ -50,7 +58,9 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
             meta.to_vni:                exact @name("vni");
             hdr.inner_ipv6.destination: exact @name("vm") @format(IPV6_ADDRESS);
         }
-        actions = { on_server_v4; on_server_v6; gateway_address; @defaultonly unknown_vm; }
+        actions = {
+            on_server_v4; on_server_v6; gateway_address; neighbour_address; @defaultonly unknown_vm;
+        }
         const default_action = unknown_vm();
         size = 2097152;
     }

@@ -5,7 +5,7 @@ use crate::host_side::{HostSide, PuntRates};
 use crate::item_list::ItemList;
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::underlay_source::{DEFAULT_MAX_ROUTES, MAIN_TABLE, UnderlaySource};
-use crate::values::{Mac, Ports, Prefix, Protocol};
+use crate::values::{Mac, Ports, Prefix, Protocol, TcpMss};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -131,6 +131,10 @@ pub struct IcmpLimits {
     pub other: IcmpRates,
     /// Echo replies. Default: 20 and 2000.
     pub reply: IcmpRates,
+    /// Answers with the gateway's MAC address. Default: 20 and 2000.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "IcmpRates")]
+    pub neighbours: Option<IcmpRates>,
 }
 
 /// Messages per second. A machine may cause those of two seconds at once (other errors: of three),
@@ -258,6 +262,11 @@ pub struct Vpc {
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Answer>>>")]
     pub answer: Vec<WithPos<Answer>>,
+    /// Largest TCP segment that connections of its machines may agree on, in bytes, or `auto`: what fits
+    /// the uplink with the smallest MTU. Default: no limit.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<TcpMss>")]
+    pub tcp_mss: Option<WithPos<TcpMss>>,
     /// Routes beyond its own subnets and those of its peers.
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Route>>>")]
@@ -293,6 +302,8 @@ pub struct Vpc {
 pub enum Answer {
     /// ICMP and ICMPv6 echo requests: ping.
     Echo,
+    /// ARP requests and neighbour solicitations for the gateway's addresses in the subnets.
+    Neighbours,
 }
 
 /// A kind of options or extension headers between IP and layer 4.
@@ -325,6 +336,11 @@ impl Extension {
 }
 
 impl Vpc {
+    /// Returns whether the gateway answers these requests.
+    pub fn answers(&self, requests: Answer) -> bool {
+        self.answer.iter().any(|answer| answer.value == requests)
+    }
+
     /// Returns a VPC with the name and VNI of `of` and nothing else.
     pub(crate) fn name_and_vni_only(of: &Vpc) -> Vpc {
         Vpc {
@@ -333,6 +349,7 @@ impl Vpc {
             subnets: Vec::new(),
             gateways: Vec::new(),
             answer: Vec::new(),
+            tcp_mss: None,
             routes: Vec::new(),
             route_tables: Vec::new(),
             policy: Vec::new(),

@@ -31,6 +31,7 @@ fn everything() -> Value {
             },
             "icmp_limits": {
                 "too_big": {"vm": 50, "vpc": 1000}, "other": {"vm": 10, "vpc": 500}, "reply": {"vm": 20, "vpc": 2000},
+                "neighbours": {"vm": 20, "vpc": 2000},
             },
         },
         "uplinks": [
@@ -50,7 +51,8 @@ fn everything() -> Value {
         }],
         "vpcs": [
             {
-                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo"],
+                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo", "neighbours"],
+                "tcp_mss": 1360,
                 "routes": [
                     {"to": "10.1.0.0/24", "peer": "b"}, {"to": "10.2.0.0/24", "remote": "x", "vni": 6},
                     {"to": "10.3.0.0/24", "internet": true}, {"to": "10.4.0.0/24", "blackhole": true},

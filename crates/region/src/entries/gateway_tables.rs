@@ -69,6 +69,11 @@ pub struct GatewayApi {
     /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
     /// answers.
     pub(super) vm_nc: FamilyPair<3>,
+    /// Table of machines over IPv6. Action: addresses at which the gateway only answers neighbour
+    /// solicitations.
+    pub(super) vm_nc_neighbour: GatewayTable<1>,
+    /// VPCs in which the gateway answers ARP and neighbour solicitations.
+    pub(super) neighbour: GatewayTable<1>,
     pub(super) remote: GatewayTable<2>,
     pub(super) underlay_route: FamilyPair<4>,
     /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down.
@@ -79,6 +84,8 @@ pub struct GatewayApi {
     /// Actions: addresses of a subnet, all others (the default action).
     pub(super) subnet_gateway_v6: GatewayTable<2>,
     pub(super) icmp_limits: GatewayTable<1>,
+    /// Limits of TCP segments, by VPC for packets from it, and by VNI for packets from its peers.
+    pub(super) tcp_mss: [GatewayTable<1>; 2],
     /// Counters with one cell per VPC.
     pub(super) vpc_counters: Vec<ExternId>,
 }
@@ -119,6 +126,8 @@ impl GatewayApi {
                 2,
                 &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0)],
             )?,
+            vm_nc_neighbour: find.table("vm_nc.vm_nc_v6", 2, &[("neighbour_address", 0)])?,
+            neighbour: find.table("neighbour.neighbour", 1, &[("answer_request", 0)])?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
             underlay_route: find.pair("underlay.underlay_route_v", 1, underlay_routes)?,
             next_hop: find.table("underlay.next_hop", 1, &[("forward", 4), ("resolve", 1), ("path_down", 0)])?,
@@ -131,6 +140,10 @@ impl GatewayApi {
                 &[("gateway_v6", 1), ("outside_v6", 1)],
             )?,
             icmp_limits: find.table("icmp_limit.icmp_limits", 1, &[("set_limits", 4)])?,
+            tcp_mss: [
+                find.table("tcp_mss.tcp_mss_of_vpc", 1, &[("limit_vpc", 2)])?,
+                find.table("tcp_mss.tcp_mss_of_peer", 1, &[("limit_peer", 2)])?,
+            ],
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
         })
     }
@@ -147,7 +160,7 @@ impl GatewayApi {
         let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
         let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
         let icmp = [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id, self.icmp_limits.id];
-        let single = [own_mac.id, tenant.id, remote.id, next_hop.id];
+        let single = [own_mac.id, tenant.id, self.neighbour.id, remote.id, next_hop.id];
         single
             .into_iter()
             .chain(ids(tunnel))
@@ -161,6 +174,7 @@ impl GatewayApi {
             .chain(ids(vm_nc))
             .chain(ids(underlay_route))
             .chain(icmp)
+            .chain(ids(&self.tcp_mss))
     }
 }
 
@@ -168,7 +182,9 @@ impl GatewayApi {
     /// Returns how the first key of a table identifies a VPC. `None` for tables of the underlay.
     pub(super) fn tenant_key(&self, table: TableId) -> Option<TenantKey> {
         let is_in = |tables: &[TableId]| tables.contains(&table);
-        if table == self.tenant.id || is_in(&ids(&self.vm_nc)) {
+        let [mss_of_vpc, mss_of_peer] = ids(&self.tcp_mss);
+        let by_vni = [self.tenant.id, self.neighbour.id, mss_of_peer];
+        if is_in(&by_vni) || is_in(&ids(&self.vm_nc)) {
             Some(TenantKey::Vni)
         } else if is_in(&ids(&self.route)) {
             Some(TenantKey::RouteTable)
@@ -178,6 +194,7 @@ impl GatewayApi {
             ids(&self.policy_route),
             ids(&self.vpc_source),
             [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id],
+            [mss_of_vpc; 2],
         ]
         .concat()
         .contains(&table)

@@ -13,6 +13,7 @@ mod ids;
 mod kernel_paths;
 mod ports;
 mod sources;
+mod tcp_mss;
 mod tenants;
 mod underlay;
 
@@ -145,6 +146,8 @@ impl EntryBuilder<'_> {
     fn add_vpcs(&mut self) {
         self.add_tenants();
         self.add_subnet_gateways();
+        self.add_neighbours();
+        self.add_tcp_mss();
         self.add_acl();
         self.add_acl_transit();
         self.add_strict_sources();

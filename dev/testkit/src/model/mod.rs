@@ -6,11 +6,14 @@
 
 mod decide;
 mod icmp;
+mod neighbour;
 mod parse;
 mod rewrite;
+mod tcp_mss;
 
 pub use parse::{Fragment, ParsedPacket, parse};
 
+use decide::Content;
 use ipnet_free::covers;
 use region::ResolvedRegion;
 use std::borrow::Cow;
@@ -69,9 +72,14 @@ impl<'a> Model<'a> {
         let parsed = parse(packet).map_err(|reason| ModelVerdict::Drop(reason.into()))?;
         let inner = decide::tunnelled(packet, &parsed)?;
         let from = self.classify(&parsed, port)?;
-        let inner = inner.ok_or(ModelVerdict::Cpu)?;
+        let inner = match inner.ok_or(ModelVerdict::Cpu)? {
+            Content::Packet(inner) => inner,
+            Content::Request(request) => return Err(self.request_verdict(packet, &parsed, request, from)),
+        };
         let decision = self.decide_destination(&parsed, inner, from).map_err(|verdict| match verdict {
-            ModelVerdict::Drop(reason) if reason == "answer" => self.answer(packet, &parsed, inner),
+            ModelVerdict::Drop(reason) if reason.starts_with("answer") => {
+                self.answer(packet, &parsed, inner, reason == "answer_echo")
+            }
             ModelVerdict::Drop(reason) => self.tell(packet, &parsed, inner, from, &reason, 0),
             verdict => verdict,
         })?;

@@ -290,6 +290,11 @@ impl HeaderCursor {
                 return Err("inner_headers_too_long");
             }
             if is_layer_4 {
+                // Directly behind the IP header, the flags of a complete TCP header are read, too.
+                let reads_flags = self.protocol == 6 && self.at == 0 && self.left >= 20;
+                if reads_flags && packet.len() < from + 14 {
+                    return Err("inner_truncated");
+                }
                 self.ports = self::layer_4(packet, from + self.at, is_icmp)?;
                 break;
             }

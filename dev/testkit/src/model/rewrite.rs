@@ -44,6 +44,7 @@ impl Model<'_> {
         // Bytes after the outer packet are not sent.
         out.extend(&packet[inner.at..udp_offset + udp_length]);
         inner_ip(&mut out[inner_start..], inner.source.is_ipv4(), ecn, decision.hops);
+        self.lower_mss(inner, &decision.vpcs, &mut out[inner_start..]);
         Ok(ModelVerdict::Send { port: uplink.port.value, bytes: out })
     }
 
