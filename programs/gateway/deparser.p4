@@ -15,6 +15,7 @@ control gateway_deparser(packet_out packet,
     apply {
         packet.emit(hdr.icmp_task);
         packet.emit(hdr.outer_ethernet);
+        packet.emit(hdr.outer_vlan);
         packet.emit(hdr.outer_ipv4);
         packet.emit(hdr.outer_ipv6);
         packet.emit(hdr.outer_udp);

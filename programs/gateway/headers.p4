@@ -90,6 +90,13 @@ header ethernet_h {
     bit<16> ether_type;
 }
 
+/// The rest of a VLAN tag (IEEE 802.1Q, section 9.6) behind `ether_type` of the Ethernet header.
+header vlan_h {
+    bit<4>  priority;   // priority and drop eligible
+    bit<12> vid;
+    bit<16> ether_type;
+}
+
 /// RFC 791. Options, if any, follow the header.
 header ipv4_h {
     bit<4>  version;
@@ -209,6 +216,7 @@ header quote_1_h   { bit<8>    bytes; }
 struct headers_t {
     icmp_task_h icmp_task;
     ethernet_h outer_ethernet;
+    vlan_h     outer_vlan;
     ipv4_h     outer_ipv4;
     ipv6_h     outer_ipv6;
     udp_h      outer_udp;

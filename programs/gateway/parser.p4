@@ -71,6 +71,7 @@ parser gateway_parser(packet_in packet,
             ETHERTYPE_LLDP:  kind_link_protocol;
             ETHERTYPE_LACP:  kind_link_protocol;
             ETHERTYPE_EAPOL: kind_link_protocol;
+            ETHERTYPE_VLAN:  outer_vlan;
             default:         accept;
         }
     }
@@ -154,8 +155,9 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    // Kinds of packets for the gateway itself.
+    // Kinds of packets for the gateway itself, and frames with a VLAN tag.
     #include "punt_parser.p4"
+    #include "vlan_parser.p4"
 
     // ---- overlay ----------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ enum bit<8> drop_reason_t {
     vxlan_flag_i_clear     = 10,   // the VXLAN header has no valid VNI (RFC 7348, section 5)
     underlay_other_mac     = 11,   // the frame is for another MAC (RFC 1812, section 5.3.4)
     unknown_source         = 12,   // VXLAN from an address of neither a server nor a remote
+    underlay_other_vlan    = 63,   // the frame has a VLAN tag that no uplink of this port has
     nd_hop_limit           = 13,   // neighbour discovery that a router has forwarded (RFC 4861, 6.1)
     parser_limit           = 15,   // any other error of the parser
 

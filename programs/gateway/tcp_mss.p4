@@ -119,6 +119,9 @@ control tcp_mss_lower_step(inout headers_t hdr, inout metadata_t meta) {
         if (hdr.outer_ipv6.isValid()) {
             sent = sent + 20;
         }
+        if (hdr.outer_vlan.isValid()) {
+            sent = sent + 4;
+        }
         truncate(sent);
         meta.flow_hash = hdr.icmp_task.tunnel[31:0];
         hdr.icmp_task.setInvalid();

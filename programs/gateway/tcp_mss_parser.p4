@@ -15,6 +15,15 @@
         packet.extract(hdr.outer_ethernet);
         transition select(hdr.outer_ethernet.ether_type) {
             ETHERTYPE_IPV4: mss_outer_ipv4;
+            ETHERTYPE_VLAN: mss_outer_vlan;
+            default:        mss_outer_ipv6;
+        }
+    }
+
+    state mss_outer_vlan {
+        packet.extract(hdr.outer_vlan);
+        transition select(hdr.outer_vlan.ether_type) {
+            ETHERTYPE_IPV4: mss_outer_ipv4;
             default:        mss_outer_ipv6;
         }
     }

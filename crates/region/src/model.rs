@@ -85,6 +85,11 @@ pub struct Gateway {
     #[schemars(with = "NumberWithPos<u32>")]
     #[schemars(range(min = 576, max = 65_515))]
     pub min_path_mtu: Option<NumberWithPos<u32>>,
+    /// Secret of the hash of flows, which decides about the source ports of tunnels and the paths of
+    /// flows. Gateways with the same one choose alike; 0: none. Default: chosen at random by the node.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
+    pub flow_secret: Option<NumberWithPos<u32>>,
     /// Rates at which packets for the host pass to the host sides of uplinks. Only with an uplink
     /// that has a host side.
     #[serde(default, deserialize_with = "non_null")]
@@ -164,6 +169,12 @@ pub struct Uplink {
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "WithPos<Mac>")]
     pub peer_mac: Option<WithPos<Mac>>,
+    /// VLAN of the underlay on this port: packets from it have this tag (IEEE 802.1Q), and packets to it
+    /// get it. Default: no tag.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u16>")]
+    #[schemars(range(min = 1, max = 4094))]
+    pub vlan: Option<NumberWithPos<u16>>,
     /// Largest IP packet of the port, in bytes. Default 1600. It is 50 bytes (IPv6 underlay: 70)
     /// more than the largest packet of a tenant.
     #[serde(default, deserialize_with = "non_null")]

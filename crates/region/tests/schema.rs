@@ -24,7 +24,7 @@ fn everything() -> Value {
         "region": "r",
         "gateway": {
             "mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"], "sources": ["203.0.113.0/24"],
-            "underlay": "kernel", "table": 254, "max_routes": 100, "min_path_mtu": 1400,
+            "underlay": "static", "table": 254, "max_routes": 100, "min_path_mtu": 1400, "flow_secret": 7,
             "punt_rates": {
                 "arp": 600, "nd": 600, "bgp": 6000, "bfd": 6000, "link_protocol": 300, "link_local": 300, "dhcp": 100,
                 "icmp": 600, "icmp_error": 1000, "gateway_address": 600,
@@ -37,6 +37,7 @@ fn everything() -> Value {
         "uplinks": [
             {
                 "name": "u", "port": 1, "mac": "02:00:00:00:01:01", "peer_mac": "02:00:00:00:01:02", "mtu": 1600,
+                "vlan": 100,
                 "host": {"tap": "tgu1", "addresses": ["198.51.100.1"]},
             },
             {

@@ -13,14 +13,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// from 1 on, in the second subnets from 3 on.
 pub fn random_region(rng: &mut Rng) -> String {
     let sources = ["", ", sources: [203.0.113.0/28, '2001:db8:f::/48']", ", sources: [203.0.113.0/24]"][rng.usize(..3)];
+    let secret = ["", ", flow_secret: 4000000007", ", flow_secret: 77"][rng.usize(..3)];
     let mut out = format!(
-        "region: made\ngateway: {{mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']{sources}}}\nuplinks:\n",
+        "region: made\ngateway: {{mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']{sources}{secret}}}\nuplinks:\n",
     );
     for index in 0..4 {
         let mtu = ["", ", mtu: 1500", ", mtu: 9000"][rng.usize(..3)];
+        let vlan = ["", "", ", vlan: 100", ", vlan: 4094"][rng.usize(..4)];
         let _ = writeln!(
             out,
-            "- {{name: u{index}, port: {index}, mac: '02:00:00:00:0{index}:01', peer_mac: '02:00:00:00:0{index}:02'{mtu}}}"
+            "- {{name: u{index}, port: {index}, mac: '02:00:00:00:0{index}:01', peer_mac: '02:00:00:00:0{index}:02'{mtu}{vlan}}}"
         );
     }
     out.push_str("servers:\n");
@@ -207,6 +209,12 @@ pub fn random_packet(rng: &mut Rng, region: &ResolvedRegion, port: u32) -> Vec<u
         crate::requests::ask_for_mac(rng, &mut frame, source, target);
     }
     let mut bytes = frame.bytes();
+    let vlan = file.uplinks.iter().find(|uplink| uplink.port.value == port).and_then(|uplink| uplink.vlan);
+    let own = vlan.map(|vlan| vlan.value | rng.u16(..16) << 12);
+    let tag = if rng.u8(..20) == 0 { [None, Some(0), Some(100), Some(300)][rng.usize(..4)] } else { own };
+    if let Some(tag) = tag {
+        bytes.splice(12..12, [[0x81, 0], tag.to_be_bytes()].concat());
+    }
     corrupt_frame(rng, &mut bytes);
     bytes
 }

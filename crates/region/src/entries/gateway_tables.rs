@@ -53,6 +53,8 @@ pub(super) type FamilyPair<const N: usize> = [GatewayTable<N>; 2];
 #[derive(Clone, Debug)]
 pub struct GatewayApi {
     pub(super) own_mac: GatewayTable<1>,
+    pub(super) own_vlan: GatewayTable<1>,
+    pub(super) group_vlan: GatewayTable<1>,
     /// Actions: packets of servers, packets of remotes.
     pub(super) tunnel: FamilyPair<2>,
     /// Actions: packets of servers, packets of remotes.
@@ -76,10 +78,12 @@ pub struct GatewayApi {
     pub(super) neighbour: GatewayTable<1>,
     pub(super) remote: GatewayTable<2>,
     pub(super) underlay_route: FamilyPair<4>,
-    /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down.
-    pub(super) next_hop: GatewayTable<3>,
+    /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down, to a
+    /// neighbour in a VLAN.
+    pub(super) next_hop: GatewayTable<4>,
     pub(super) router: GatewayTable<1>,
     pub(super) identity: GatewayTable<1>,
+    pub(super) flow_secret: GatewayTable<1>,
     pub(super) subnet_gateway_v4: GatewayTable<1>,
     /// Actions: addresses of a subnet, all others (the default action).
     pub(super) subnet_gateway_v6: GatewayTable<2>,
@@ -112,6 +116,8 @@ impl GatewayApi {
         let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0), ("reject", 0), ("reject_transit", 0)];
         Ok(GatewayApi {
             own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
+            own_vlan: find.table("classify.own_vlan", 3, &[("own_port", 0)])?,
+            group_vlan: find.table("classify.group_vlan", 2, &[("own_port", 0)])?,
             tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
             source: find.pair("classify.source_v", 1, tunnels)?,
             own_address: find.pair("classify.own_address_v", 1, &[("tunnel_address", 0), ("router_address", 0)])?,
@@ -130,9 +136,14 @@ impl GatewayApi {
             neighbour: find.table("neighbour.neighbour", 1, &[("answer_request", 0)])?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
             underlay_route: find.pair("underlay.underlay_route_v", 1, underlay_routes)?,
-            next_hop: find.table("underlay.next_hop", 1, &[("forward", 4), ("resolve", 1), ("path_down", 0)])?,
+            next_hop: find.table(
+                "underlay.next_hop",
+                1,
+                &[("forward", 4), ("resolve", 1), ("path_down", 0), ("forward_tagged", 5)],
+            )?,
             router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
             identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,
+            flow_secret: find.table("flow_hash.flow_secret", 0, &[("set_secret", 1)])?,
             subnet_gateway_v4: find.table("icmp_source.subnet_gateway_v4", 2, &[("gateway_v4", 2)])?,
             subnet_gateway_v6: find.table(
                 "icmp_source.subnet_gateway_v6",
@@ -160,7 +171,8 @@ impl GatewayApi {
         let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
         let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
         let icmp = [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id, self.icmp_limits.id];
-        let single = [own_mac.id, tenant.id, self.neighbour.id, remote.id, next_hop.id];
+        let single =
+            [own_mac.id, self.own_vlan.id, self.group_vlan.id, tenant.id, self.neighbour.id, remote.id, next_hop.id];
         single
             .into_iter()
             .chain(ids(tunnel))

@@ -3,7 +3,9 @@
 use super::neighbour::is_solicitation;
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
 use super::{Model, ModelVerdict, covers};
-use region::{AclAction, AclDirection, AclRule, Answer, FlatRoute, Mac, Prefix, Protocol, RouteScope, RouteTarget};
+use region::{
+    AclAction, AclDirection, AclRule, Answer, FlatRoute, Mac, Prefix, Protocol, RouteScope, RouteTarget, Uplink,
+};
 use std::net::IpAddr;
 
 /// Destination and encapsulation of a packet.
@@ -60,16 +62,22 @@ impl Model<'_> {
     /// Decides whether the packet is a tenant's, and returns its kind of sender.
     pub(super) fn classify(&self, parsed: &ParsedPacket, port: u32) -> Result<SenderKind, ModelVerdict> {
         let is_group = parsed.mac[0] & 1 == 1;
-        if !is_group && !self.region.file.uplinks.iter().any(|u| u.port.value == port && u.mac.value.0 == parsed.mac) {
-            return drop_verdict("underlay_other_mac");
+        let vlan = |uplink: &Uplink| uplink.vlan.as_ref().map(|vlan| vlan.value);
+        let in_vlan = |uplink: &&Uplink| uplink.port.value == port && vlan(uplink) == parsed.vlan;
+        let mut uplinks = self.region.file.uplinks.iter().filter(in_vlan);
+        let is_other_vlan = parsed.vlan.is_some() && uplinks.clone().next().is_none();
+        if (!is_group || parsed.vni.is_some()) && !uplinks.any(|uplink| uplink.mac.value.0 == parsed.mac) {
+            let reasons = ["underlay_other_mac", "underlay_other_vlan"];
+            return drop_verdict(reasons[usize::from(parsed.vlan.is_some())]);
         }
         let Some(destination) = parsed.destination else {
             let known = matches!(parsed.ether_type, 0x0806 | 0x88cc | 0x8809 | 0x888e);
-            return if known { Err(ModelVerdict::Cpu) } else { drop_verdict("underlay_not_ip") };
+            return match known {
+                true if is_other_vlan => drop_verdict("underlay_other_vlan"),
+                true => Err(ModelVerdict::Cpu),
+                false => drop_verdict("underlay_not_ip"),
+            };
         };
-        if is_group && parsed.vni.is_some() {
-            return drop_verdict("underlay_other_mac");
-        }
         let link_local = parsed.vni.is_none()
             && match destination {
                 IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
@@ -83,6 +91,9 @@ impl Model<'_> {
         let is_host = host_addresses.any(|address| address.value == destination);
         if !is_group && !link_local && !is_host && !file.gateway.vteps.iter().any(|v| v.value == destination) {
             return drop_verdict("not_for_gateway");
+        }
+        if parsed.vni.is_none() && is_other_vlan {
+            return drop_verdict("underlay_other_vlan");
         }
         if parsed.vni.is_none() {
             return Err(punt_verdict(parsed));

@@ -4,7 +4,7 @@
 use super::decide::SenderKind;
 use super::neighbour::is_solicitation;
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
-use super::rewrite::{choose_uplink, flow_hash};
+use super::rewrite::{choose_uplink, frame_start};
 use super::{Model, ModelVerdict, covers};
 use crate::frame::checksum;
 use region::{Answer, Prefix, Vpc, WithPos};
@@ -91,7 +91,7 @@ impl Model<'_> {
             ..inner.clone()
         };
         let ecn = if v4 { ip[1] & 3 } else { ip[1] >> 4 & 3 };
-        self.send_frame(parsed, flow_hash(&flow), ecn, if v4 { 0x0800 } else { 0x86dd }, &ip)
+        self.send_frame(parsed, self.flow_hash(&flow), ecn, if v4 { 0x0800 } else { 0x86dd }, &ip)
     }
 
     /// Sends a frame of the gateway through the tunnel that a packet came by, to the packet's inner
@@ -109,7 +109,7 @@ impl Model<'_> {
         let Some((tunnel, uplinks)) = uplinks else { return ModelVerdict::Drop("no_underlay_route".into()) };
         let uplink = &file.uplinks[choose_uplink(&uplinks, hash)];
         let udp_length = (30 + bytes.len()) as u16;
-        let mut out = [uplink.peer_mac.as_ref().map_or([0; 6], |peer| peer.0), uplink.mac.0].concat();
+        let mut out = frame_start(uplink);
         self.outer_ip(&mut out, tunnel, parsed.tos.0, ecn, udp_length, hash);
         out.extend((0xc000 | (hash & 0x3fff) as u16).to_be_bytes());
         out.extend(4789u16.to_be_bytes());

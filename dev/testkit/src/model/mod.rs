@@ -69,7 +69,9 @@ impl<'a> Model<'a> {
     }
 
     fn process_checked(&self, packet: &[u8], port: u32) -> Result<ModelVerdict, ModelVerdict> {
-        let parsed = parse(packet).map_err(|reason| ModelVerdict::Drop(reason.into()))?;
+        let (packet, vlan) = &without_tag(packet).map_err(|reason| ModelVerdict::Drop(reason.into()))?;
+        let mut parsed = parse(packet).map_err(|reason| ModelVerdict::Drop(reason.into()))?;
+        parsed.vlan = *vlan;
         let inner = decide::tunnelled(packet, &parsed)?;
         let from = self.classify(&parsed, port)?;
         let inner = match inner.ok_or(ModelVerdict::Cpu)? {
@@ -85,6 +87,16 @@ impl<'a> Model<'a> {
         })?;
         self.rewrite(packet, &parsed, inner, from, &decision)
     }
+}
+
+/// Returns a frame without its VLAN tag, and the number of the VLAN.
+fn without_tag(packet: &[u8]) -> Result<(Cow<'_, [u8]>, Option<u16>), &'static str> {
+    if packet.get(12..14) != Some(&[0x81, 0]) {
+        return Ok((packet.into(), None));
+    }
+    let tag = packet.get(14..16).filter(|_| packet.len() >= 18).ok_or("underlay_truncated")?;
+    let vlan = u16::from_be_bytes([tag[0], tag[1]]) & 0xfff;
+    Ok(([&packet[..12], &packet[16..]].concat().into(), Some(vlan)))
 }
 
 mod ipnet_free {

@@ -3,7 +3,6 @@
 
 use super::decide::SenderKind;
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
-use super::rewrite::flow_hash;
 use super::{Model, ModelVerdict, covers};
 use crate::frame::checksum;
 use region::Answer;
@@ -71,7 +70,7 @@ impl Model<'_> {
             ttl: 0,
             ecn: 0,
         };
-        self.send_answer(parsed, flow_hash(&nothing), 0x0806, &answer)
+        self.send_answer(parsed, self.flow_hash(&nothing), 0x0806, &answer)
     }
 
     /// Returns the verdict of a solicitation in a VPC in which the gateway answers, or to an address at
@@ -138,7 +137,7 @@ impl Model<'_> {
             ..inner.clone()
         };
         let flow = InnerPacket { fragment: Fragment::Whole, ..flow };
-        self.send_answer(parsed, flow_hash(&flow), 0x86dd, &out)
+        self.send_answer(parsed, self.flow_hash(&flow), 0x86dd, &out)
     }
 
     /// Sends an answer back, unless the request was in a frame to the MAC of another.

@@ -17,7 +17,9 @@ pub enum Fragment {
 pub struct ParsedPacket {
     /// Outer Ethernet destination.
     pub mac: [u8; 6],
-    /// Outer EtherType.
+    /// VLAN of the frame, if it has a tag.
+    pub vlan: Option<u16>,
+    /// Outer EtherType, after a tag.
     pub ether_type: u16,
     /// Outer IP source, if it is IP.
     pub source: Option<IpAddr>,
@@ -100,6 +102,7 @@ pub fn parse(packet: &[u8]) -> Result<ParsedPacket, &'static str> {
     require_len(14, "underlay_truncated")?;
     let mut parsed = ParsedPacket {
         mac: mac_at(packet, 0),
+        vlan: None,
         ether_type: be16(packet, 12),
         source: None,
         destination: None,
