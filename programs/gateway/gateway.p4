@@ -78,30 +78,32 @@ control gateway(inout headers_t hdr,
 
     // A step that drops the packet or sends it to the CPU ends the processing (verdicts.p4).
     apply {
-        if (istd.pass != FIRST_PASS && hdr.icmp_task.cause == icmp_cause_t.tcp_mss) {
-            tcp_mss_lower.apply(hdr, meta);
-        } else if (istd.pass != FIRST_PASS) {
-            // What does the sender of a packet hear?
-            if (hdr.nd.isValid()) {
-                hdr.icmp_task.cause = icmp_cause_t.neighbour;   // to the address that answers echo, too
+        if (istd.pass != FIRST_PASS) {
+            if (hdr.icmp_task.cause == icmp_cause_t.tcp_mss) {
+                tcp_mss_lower.apply(hdr, meta);
+            } else {
+                // What does the sender of a packet hear?
+                if (hdr.nd.isValid()) {
+                    hdr.icmp_task.cause = icmp_cause_t.neighbour;   // to the address that answers echo, too
+                }
+                if (hdr.icmp_task.cause != icmp_cause_t.echo) {
+                    icmp_source.apply(hdr, meta, own);
+                }
+                if (hdr.icmp_task.cause == icmp_cause_t.neighbour) {
+                    // Before the limit, because a VM's requests for other addresses do not count there.
+                    neighbour_answer.apply(hdr, meta, istd, own, inner_bytes);
+                } else if (hdr.icmp_task.cause != icmp_cause_t.echo) {
+                    icmp_never.apply(hdr, meta, own);
+                }
+                icmp_limit.apply(hdr, meta, istd);
+                if (hdr.icmp_task.cause == icmp_cause_t.echo) {
+                    icmp_echo.apply(hdr, meta, istd, inner_bytes);
+                } else if (hdr.icmp_task.cause != icmp_cause_t.neighbour) {
+                    icmp_error.apply(hdr, meta, own, inner_bytes);
+                }
+                icmp_return.apply(hdr, meta, inner_bytes);
+                flow_hash.apply(hdr, meta);
             }
-            if (hdr.icmp_task.cause != icmp_cause_t.echo) {
-                icmp_source.apply(hdr, meta, own);
-            }
-            if (hdr.icmp_task.cause == icmp_cause_t.neighbour) {
-                // Before the limit, because a VM's requests for other addresses do not count there.
-                neighbour_answer.apply(hdr, meta, istd, own, inner_bytes);
-            } else if (hdr.icmp_task.cause != icmp_cause_t.echo) {
-                icmp_never.apply(hdr, meta, own);
-            }
-            icmp_limit.apply(hdr, meta, istd);
-            if (hdr.icmp_task.cause == icmp_cause_t.echo) {
-                icmp_echo.apply(hdr, meta, istd, inner_bytes);
-            } else if (hdr.icmp_task.cause != icmp_cause_t.neighbour) {
-                icmp_error.apply(hdr, meta, own, inner_bytes);
-            }
-            icmp_return.apply(hdr, meta, inner_bytes);
-            flow_hash.apply(hdr, meta);
         } else {
             // Is it a valid packet from a tenant?
             malformed.apply(hdr, meta, istd);

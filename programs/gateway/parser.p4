@@ -213,7 +213,7 @@ parser gateway_parser(packet_in packet,
     // Common protocols are tested first.
     state inner_ipv4_layer_4 {
         transition select(hdr.inner_ipv4.protocol) {
-            PROTOCOL_TCP:  inner_ipv4_tcp;
+            PROTOCOL_TCP:  inner_ipv4_has_layer_4;
             PROTOCOL_UDP:  inner_ipv4_has_layer_4;
             PROTOCOL_ICMP: inner_ipv4_has_layer_4;
             default:       inner_ipv4_rarer;
@@ -247,14 +247,6 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    // Shorter ones have no complete TCP header.
-    state inner_ipv4_tcp {
-        transition select(hdr.inner_ipv4.total_length >= 40) {
-            true:    tcp;
-            default: inner_ipv4_has_layer_4;
-        }
-    }
-
     state inner_ipv4_walk {
         kind = hdr.inner_ipv4.protocol;
         left = hdr.inner_ipv4.total_length - 20;
@@ -265,7 +257,7 @@ parser gateway_parser(packet_in packet,
         packet.extract(hdr.inner_ipv6);
         verify(hdr.inner_ipv6.version == 6, error.InnerIpv6Header);
         transition select(hdr.inner_ipv6.next_header) {
-            PROTOCOL_TCP:    inner_ipv6_tcp;
+            PROTOCOL_TCP:    inner_ipv6_ports;
             PROTOCOL_UDP:    inner_ipv6_ports;
             PROTOCOL_ICMPV6: inner_ipv6_icmp;
             default:         inner_ipv6_rarer;
@@ -300,13 +292,6 @@ parser gateway_parser(packet_in packet,
         transition ports;
     }
 
-    state inner_ipv6_tcp {
-        transition select(hdr.inner_ipv6.payload_length >= 20) {
-            true:    tcp;
-            default: inner_ipv6_ports;
-        }
-    }
-
     state inner_ipv6_icmp {
         verify(hdr.inner_ipv6.payload_length >= 4, error.InnerLength);
         meta.protocol = hdr.inner_ipv6.next_header;
@@ -323,24 +308,10 @@ parser gateway_parser(packet_in packet,
         bit<32> first_word = packet.lookahead<bit<32>>();
         meta.l4_source = first_word[31:16];
         meta.l4_destination = first_word[15:0];
-        transition accept;
-    }
-
-    // Up to the flags, of which bit 1 is SYN.
-    state tcp {
-        bit<112> tcp_start = packet.lookahead<bit<112>>();
-        meta.protocol = PROTOCOL_TCP;
-        meta.l4_source = tcp_start[111:96];
-        meta.l4_destination = tcp_start[95:80];
-        transition select(tcp_start[1:1]) {
-            0:       accept;
-            default: opens_tcp;
+        transition select(meta.protocol) {
+            PROTOCOL_TCP: tcp;
+            default:      accept;
         }
-    }
-
-    state opens_tcp {
-        meta.opens_tcp = true;
-        transition accept;
     }
 
     state icmp {
@@ -349,6 +320,9 @@ parser gateway_parser(packet_in packet,
         meta.l4_destination = (bit<16>) first_word[23:16];
         transition accept;
     }
+
+    // TCP directly after the IP header.
+    #include "tcp_parser.p4"
 
     // ---- options and extension headers --------------------------------------------------------
     // IPv4 options, IPv6 extension headers (RFC 8200, section 4; RFC 7045) and authentication

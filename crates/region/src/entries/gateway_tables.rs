@@ -69,11 +69,8 @@ pub struct GatewayApi {
     pub(super) acl_out: FamilyPair<5>,
     pub(super) acl_in: FamilyPair<5>,
     /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
-    /// answers.
-    pub(super) vm_nc: FamilyPair<3>,
-    /// Table of machines over IPv6. Action: addresses at which the gateway only answers neighbour
-    /// solicitations.
-    pub(super) vm_nc_neighbour: GatewayTable<1>,
+    /// answers, and at which it only answers neighbour solicitations.
+    pub(super) vm_nc: FamilyPair<4>,
     /// VPCs in which the gateway answers ARP and neighbour solicitations.
     pub(super) neighbour: GatewayTable<1>,
     pub(super) remote: GatewayTable<2>,
@@ -130,9 +127,8 @@ impl GatewayApi {
             vm_nc: find.pair(
                 "vm_nc.vm_nc_v",
                 2,
-                &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0)],
+                &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0), ("neighbour_address", 0)],
             )?,
-            vm_nc_neighbour: find.table("vm_nc.vm_nc_v6", 2, &[("neighbour_address", 0)])?,
             neighbour: find.table("neighbour.neighbour", 1, &[("answer_request", 0)])?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
             underlay_route: find.pair("underlay.underlay_route_v", 1, underlay_routes)?,

@@ -76,7 +76,7 @@ impl EntryBuilder<'_> {
             let entry = self.api.vm_nc[family(gateway)].entry(keys, 2, vec![]);
             self.add_entry(entry, at, format_args!("VPC {name}: answer echo at {gateway}"));
         } else if vpc.answers(Answer::Neighbours) && gateway.is_ipv6() {
-            let entry = self.api.vm_nc_neighbour.entry(keys, 0, vec![]);
+            let entry = self.api.vm_nc[family(gateway)].entry(keys, 3, vec![]);
             self.add_entry(entry, at, format_args!("VPC {name}: answer neighbours at {gateway}"));
         }
     }

@@ -6,6 +6,7 @@ use crate::icmp::{at, change};
 use crate::place::{Turn, turn};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Time limit for a condition. Nothing is measured.
@@ -25,7 +26,9 @@ fn vms_ask_the_gateway_for_its_mac_address() {
     let Some(turn) = turn() else { return };
     let (_folder, file) = lab_with(&turn, &[]);
     // The vSwitch of server 1 no longer answers, and floods requests into the tunnel instead.
-    at(&turn, "s1", "bridge link set dev vx100 neigh_suppress off mcast_flood on bcast_flood on");
+    let flood = "link set dev vx100 neigh_suppress off mcast_flood on bcast_flood on".split(' ');
+    let server = format!("{}-s1", turn.lab);
+    assert!(Command::new("bridge").args(["-n", &server]).args(flood).status().unwrap().success());
     at(&turn, "red-a", "ip neigh flush all");
     assert!(ping(&turn, "10.0.1.13").contains(" 0 received"), "nothing answers ARP");
     assert!(dropped(&turn, "inner_not_ip") > 0);
@@ -45,6 +48,7 @@ fn vms_ask_the_gateway_for_its_mac_address() {
     assert!(ping(&turn, "10.0.0.12").contains(" 0 received"));
     assert!(dropped(&turn, "neighbour_other") > 0);
     // The kernel of a VM that gives itself the gateway's address finds that it is taken (RFC 4862).
+    at(&turn, "red-a", "sysctl -qw net.ipv6.conf.eth0.accept_dad=1");
     at(&turn, "red-a", "ip address add fd00:100::1/64 dev eth0");
     let began = Instant::now();
     while !at(&turn, "red-a", "ip address show dev eth0").contains("dadfailed") {

@@ -1,6 +1,5 @@
 //! Determines the VPC of a packet, its destination, and whether it is permitted.
 
-use super::neighbour::is_solicitation;
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
 use super::{Model, ModelVerdict, covers};
 use region::{
@@ -256,7 +255,7 @@ impl Model<'_> {
     }
 
     fn acl_action(&self, vpc: usize, egress: bool, inner: &InnerPacket) -> AclAction {
-        if is_solicitation(inner) && inner.fragment != Fragment::Later && self.is_own_address(vpc, inner.destination) {
+        if inner.is_solicitation() && inner.fragment != Fragment::Later && self.is_own_address(vpc, inner.destination) {
             return AclAction::Permit;
         }
         let vpc = &self.region.file.vpcs[vpc];
@@ -333,7 +332,7 @@ pub(super) fn tunnelled<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<O
     }
     let Some(inner) = inner else { return Ok(Some(Content::Request(None))) };
     match check_addresses(inner) {
-        Err(_) if is_solicitation(inner) => Ok(Some(Content::Request(Some(inner)))),
+        Err(_) if inner.is_solicitation() => Ok(Some(Content::Request(Some(inner)))),
         checked => checked.map(|()| Some(Content::Packet(inner))),
     }
 }

@@ -2,7 +2,6 @@
 //! to be a second apart.
 
 use super::decide::SenderKind;
-use super::neighbour::is_solicitation;
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
 use super::rewrite::{choose_uplink, frame_start};
 use super::{Model, ModelVerdict, covers};
@@ -146,7 +145,7 @@ impl Model<'_> {
     pub(super) fn answer(&self, packet: &[u8], parsed: &ParsedPacket, inner: &InnerPacket, echo: bool) -> ModelVerdict {
         let v4 = inner.source.is_ipv4();
         let is_whole = packet.len() >= inner.at + 64;
-        if is_solicitation(inner) && packet[inner.at + 6] == 58 && (is_whole || !echo) {
+        if inner.is_solicitation() && packet[inner.at + 6] == 58 && (is_whole || !echo) {
             let vpc = self.source_vpc(parsed);
             return vpc.map_or_else(|verdict| verdict, |vpc| self.solicitation_verdict(packet, parsed, inner, vpc));
         }

@@ -13,7 +13,6 @@ mod tcp_mss;
 
 pub use parse::{Fragment, ParsedPacket, parse};
 
-use decide::Content;
 use ipnet_free::covers;
 use region::ResolvedRegion;
 use std::borrow::Cow;
@@ -75,8 +74,8 @@ impl<'a> Model<'a> {
         let inner = decide::tunnelled(packet, &parsed)?;
         let from = self.classify(&parsed, port)?;
         let inner = match inner.ok_or(ModelVerdict::Cpu)? {
-            Content::Packet(inner) => inner,
-            Content::Request(request) => return Err(self.request_verdict(packet, &parsed, request, from)),
+            decide::Content::Packet(inner) => inner,
+            decide::Content::Request(request) => return Err(self.request_verdict(packet, &parsed, request, from)),
         };
         let decision = self.decide_destination(&parsed, inner, from).map_err(|verdict| match verdict {
             ModelVerdict::Drop(reason) if reason.starts_with("answer") => {

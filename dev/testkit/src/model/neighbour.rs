@@ -12,11 +12,6 @@ fn drop_verdict(reason: &'static str) -> ModelVerdict {
     ModelVerdict::Drop(reason.into())
 }
 
-/// Returns whether a packet is a neighbour solicitation.
-pub(super) fn is_solicitation(inner: &InnerPacket) -> bool {
-    inner.source.is_ipv6() && inner.protocol == 58 && inner.ports.0 == 135
-}
-
 impl Model<'_> {
     /// Returns the verdict of ARP, or of a solicitation whose addresses are not routed. `inner`: the
     /// packet, if it is no ARP.

@@ -75,6 +75,13 @@ pub struct InnerPacket {
     pub ecn: u8,
 }
 
+impl InnerPacket {
+    /// Returns whether the packet is a neighbour solicitation.
+    pub(super) fn is_solicitation(&self) -> bool {
+        self.source.is_ipv6() && self.protocol == 58 && self.ports.0 == 135
+    }
+}
+
 fn be16(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
 }
