@@ -23,7 +23,8 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
     /// Packets and bytes forwarded in VXLAN, by source VPC.
     Counter<bit<64>, vpc_t>(1048576, PNA_CounterType_t.PACKETS_AND_BYTES) vpc_forwarded;
     InternetChecksum() checksum;
-    ecn_t  ecn;
+    ecn_t   ecn;
+    bit<32> tag;   // length of the VLAN tag in bytes
     ipv4_t own_v4 = 0;
     ipv6_t own_v6 = 0;
 
@@ -54,6 +55,10 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             ecn = hdr.inner_ipv6.ecn;
         }
 
+        tag = 0;
+        if (hdr.outer_vlan.isValid()) {
+            tag = 4;
+        }
         if (hdr.outer_ipv4.isValid()) {
             if (own_v4 == 0) {
                 drop(meta, drop_reason_t.not_configured);
@@ -82,7 +87,7 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             hdr.outer_ipv4.checksum = checksum.get();
             // Ethernet has 14 bytes and IPv4 20 bytes before UDP.
             if (meta.trailer) {
-                truncate(34 + (bit<32>) hdr.outer_udp.length);
+                truncate(34 + tag + (bit<32>) hdr.outer_udp.length);
             }
         } else {
             if (own_v6 == 0) {
@@ -98,8 +103,14 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             hdr.outer_ipv6.hop_limit = 64;
             hdr.outer_ipv6.source = own_v6;
             if (meta.trailer) {
-                truncate(54 + (bit<32>) hdr.outer_udp.length);
+                truncate(54 + tag + (bit<32>) hdr.outer_udp.length);
             }
+        }
+
+        // `underlay` has set the rest of the tag.
+        if (hdr.outer_vlan.isValid()) {
+            hdr.outer_vlan.ether_type = hdr.outer_ethernet.ether_type;
+            hdr.outer_ethernet.ether_type = ETHERTYPE_VLAN;
         }
 
         hdr.outer_udp.source = 2w3 ++ meta.flow_hash[13:0];   // 49152..65535
@@ -111,8 +122,8 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
         hdr.vxlan.vni = meta.to_vni;
         hdr.vxlan.reserved_2 = 0;
 
-        // An ICMP error is the gateway's own packet.
-        if (!hdr.icmp.isValid()) {
+        // An ICMP error or an answer is the gateway's own packet.
+        if (!hdr.icmp.isValid() && !hdr.arp.isValid()) {
             vpc_forwarded.count(meta.vpc);
         }
     }

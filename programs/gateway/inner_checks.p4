@@ -42,7 +42,14 @@ control inner_checks_step(in headers_t hdr, inout metadata_t meta) {
                   && hdr.inner_ipv6.destination[127:118] != 0x3fa
                   && hdr.inner_ipv6.destination[127:120] != 0xff;
         }
-        if (!usable) {
+        // The usual case is first, because native code takes that path. ARP has no IP header, so its
+        // addresses are 0 here.
+        if (usable) {
+        } else if (!hdr.inner_ipv4.isValid()
+                   && (!hdr.inner_ipv6.isValid()
+                       || meta.protocol == PROTOCOL_ICMPV6 && meta.l4_source == ND_SOLICITATION)) {
+            meta.asks_neighbour = true;   // `neighbour` ends its processing
+        } else {
             drop(meta, drop_reason_t.inner_address);
         }
     }

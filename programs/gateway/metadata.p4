@@ -85,10 +85,14 @@ struct metadata_t {
     bit<16>       l4_destination;  // port or ICMP code; otherwise, and for later fragments, 0
     fragment_t    fragment;
     extensions_t  extensions;      // headers between IP and layer 4
+    bool          opens_tcp;       // TCP with SYN, directly after the IP header
 
     // vxlan_checks: fields of the received outer header for the new one.
     bit<6>        outer_dscp;
     ecn_t         outer_ecn;
+
+    // inner_checks: ARP, or a neighbour solicitation with addresses that are not routed.
+    bool          asks_neighbour;
 
     // classify.
     sender_t      sender;
@@ -116,7 +120,7 @@ struct metadata_t {
     bit<32>       flow_hash;
     next_hop_t    next_hop;
 
-    // Second pass: bytes quoted after the IP header.
+    // Second pass: bytes quoted after the IP header, or bytes of TCP options before the MSS.
     bit<16>       quoted;
 }
 

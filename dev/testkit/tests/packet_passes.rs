@@ -31,13 +31,13 @@ fn a_version_has_the_code_of_its_passes() {
     }
     let second_pass: BTreeSet<&str> = ["subnet_gateway_v4", "subnet_gateway_v6", "icmp_limits"].into();
     let is_second = |name: &&str| second_pass.iter().any(|table| name.ends_with(table));
-    let both = ["underlay_route_v4", "underlay_route_v6", "next_hop", "gateway_identity"];
+    let both = ["underlay_route_v4", "underlay_route_v6", "next_hop", "gateway_identity", "flow_secret"];
     assert_eq!(applied(&first).iter().filter(|name| is_second(name)).count(), 0);
     assert_eq!(applied(&later).len(), second_pass.len() + both.len(), "{:?}", applied(&later));
     assert_eq!(applied(&first).union(&applied(&later)).count(), applied(&program).len());
     assert_eq!(applied(&switch), applied(&first));
     // What only the second pass emits is not in the first; a switch does not even have the order.
-    assert_eq!([emits(&first), emits(&switch)], [9, 8]);
+    assert_eq!([emits(&first), emits(&switch)], [10, 9]);
     assert!(recirculates(&first) && !recirculates(&later) && !recirculates(&switch));
 }
 
@@ -69,4 +69,40 @@ fn native_code_makes_icmp_errors_and_does_not_fall_back() {
     assert_eq!(drops, [("unknown_vm".to_owned(), 40), ("icmp_limited".to_owned(), 10)]);
     assert_eq!((counts.forwarded_total().packets, counts.generated), (30, 40));
     assert_eq!(engine.fallback_counts().len(), 0);
+}
+
+/// TCP is parsed further than UDP, to find SYN. Both still have one path through native code, and no
+/// packet leaves it.
+#[test]
+fn code_for_eight_packets_has_tcp_and_udp() {
+    if !jit::supports_vector_path() {
+        return;
+    }
+    let pipeline = gateway::pipeline().expect("the gateway compiles");
+    let region = region::parse("lab.yaml", include_str!("../../../examples/lab.yaml")).expect("the example is right");
+    let ip = |s: &str| s.parse().expect("an address");
+    let tcp = |flags: u8| [&[4, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags][..], &[0; 40]].concat();
+    let kinds = [("UDP", 17, segment(1000, 53, 40)), ("TCP data", 6, tcp(0x18)), ("SYN", 6, tcp(2))];
+    let mut seen = Vec::new();
+    for (name, protocol, payload) in kinds {
+        let mut engine = Jit::new(pipeline.clone(), interp::Config::default()).expect("the gateway loads");
+        assert_eq!(engine.fallback_reason(), None);
+        let entries = region::entries(&region, "lab.yaml", &pipeline, &mut region::IdAssignments::default());
+        let writes = region::diff(region::GatewayEntries::default(), entries.expect("entries"));
+        engine.write(&writes).expect("they are taken");
+        let inner = IpPacket::new(ip("10.0.0.11"), ip("10.0.0.12"), protocol, payload);
+        let mut frame = VxlanFrame::new((ip("192.0.2.11"), ip("192.0.2.1")), 100, inner);
+        frame.mac = region.file.uplinks[0].mac.value.0;
+        let mut batch = packet::Batch::new();
+        for _ in 0..64 {
+            batch.push_bytes(&frame.bytes(), packet::PortId(1), 0).expect("a batch takes 64 packets");
+        }
+        let mut out = packet::BatchOutput::new();
+        packet::Engine::process(&mut engine, &mut batch, &mut out);
+        let sent = out.iter(&batch).filter(|(one, _)| matches!(one.verdict, packet::Verdict::Forward { .. })).count();
+        assert_eq!(sent, 64, "{name}");
+        seen.push((name, engine.vector_packet_counts()));
+    }
+    let left: Vec<(&str, bool, u64)> = seen.iter().map(|(name, [came, left])| (*name, *came >= 64, *left)).collect();
+    assert_eq!(left, [("UDP", true, 0), ("TCP data", true, 0), ("SYN", true, 0)], "{seen:?}");
 }

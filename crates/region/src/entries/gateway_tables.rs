@@ -53,6 +53,8 @@ pub(super) type FamilyPair<const N: usize> = [GatewayTable<N>; 2];
 #[derive(Clone, Debug)]
 pub struct GatewayApi {
     pub(super) own_mac: GatewayTable<1>,
+    pub(super) own_vlan: GatewayTable<1>,
+    pub(super) group_vlan: GatewayTable<1>,
     /// Actions: packets of servers, packets of remotes.
     pub(super) tunnel: FamilyPair<2>,
     /// Actions: packets of servers, packets of remotes.
@@ -67,18 +69,24 @@ pub struct GatewayApi {
     pub(super) acl_out: FamilyPair<5>,
     pub(super) acl_in: FamilyPair<5>,
     /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
-    /// answers.
-    pub(super) vm_nc: FamilyPair<3>,
+    /// answers, and at which it only answers neighbour solicitations.
+    pub(super) vm_nc: FamilyPair<4>,
+    /// VPCs in which the gateway answers ARP and neighbour solicitations.
+    pub(super) neighbour: GatewayTable<1>,
     pub(super) remote: GatewayTable<2>,
     pub(super) underlay_route: FamilyPair<4>,
-    /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down.
-    pub(super) next_hop: GatewayTable<3>,
+    /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down, to a
+    /// neighbour in a VLAN.
+    pub(super) next_hop: GatewayTable<4>,
     pub(super) router: GatewayTable<1>,
     pub(super) identity: GatewayTable<1>,
+    pub(super) flow_secret: GatewayTable<1>,
     pub(super) subnet_gateway_v4: GatewayTable<1>,
     /// Actions: addresses of a subnet, all others (the default action).
     pub(super) subnet_gateway_v6: GatewayTable<2>,
     pub(super) icmp_limits: GatewayTable<1>,
+    /// Limits of TCP segments, by VPC for packets from it, and by VNI for packets from its peers.
+    pub(super) tcp_mss: [GatewayTable<1>; 2],
     /// Counters with one cell per VPC.
     pub(super) vpc_counters: Vec<ExternId>,
 }
@@ -105,6 +113,8 @@ impl GatewayApi {
         let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0), ("reject", 0), ("reject_transit", 0)];
         Ok(GatewayApi {
             own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
+            own_vlan: find.table("classify.own_vlan", 3, &[("own_port", 0)])?,
+            group_vlan: find.table("classify.group_vlan", 2, &[("own_port", 0)])?,
             tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
             source: find.pair("classify.source_v", 1, tunnels)?,
             own_address: find.pair("classify.own_address_v", 1, &[("tunnel_address", 0), ("router_address", 0)])?,
@@ -117,13 +127,19 @@ impl GatewayApi {
             vm_nc: find.pair(
                 "vm_nc.vm_nc_v",
                 2,
-                &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0)],
+                &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0), ("neighbour_address", 0)],
             )?,
+            neighbour: find.table("neighbour.neighbour", 1, &[("answer_request", 0)])?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
             underlay_route: find.pair("underlay.underlay_route_v", 1, underlay_routes)?,
-            next_hop: find.table("underlay.next_hop", 1, &[("forward", 4), ("resolve", 1), ("path_down", 0)])?,
+            next_hop: find.table(
+                "underlay.next_hop",
+                1,
+                &[("forward", 4), ("resolve", 1), ("path_down", 0), ("forward_tagged", 5)],
+            )?,
             router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
             identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,
+            flow_secret: find.table("flow_hash.flow_secret", 0, &[("set_secret", 1)])?,
             subnet_gateway_v4: find.table("icmp_source.subnet_gateway_v4", 2, &[("gateway_v4", 2)])?,
             subnet_gateway_v6: find.table(
                 "icmp_source.subnet_gateway_v6",
@@ -131,6 +147,10 @@ impl GatewayApi {
                 &[("gateway_v6", 1), ("outside_v6", 1)],
             )?,
             icmp_limits: find.table("icmp_limit.icmp_limits", 1, &[("set_limits", 4)])?,
+            tcp_mss: [
+                find.table("tcp_mss.tcp_mss_of_vpc", 1, &[("limit_vpc", 2)])?,
+                find.table("tcp_mss.tcp_mss_of_peer", 1, &[("limit_peer", 2)])?,
+            ],
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
         })
     }
@@ -147,7 +167,8 @@ impl GatewayApi {
         let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
         let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
         let icmp = [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id, self.icmp_limits.id];
-        let single = [own_mac.id, tenant.id, remote.id, next_hop.id];
+        let single =
+            [own_mac.id, self.own_vlan.id, self.group_vlan.id, tenant.id, self.neighbour.id, remote.id, next_hop.id];
         single
             .into_iter()
             .chain(ids(tunnel))
@@ -161,6 +182,7 @@ impl GatewayApi {
             .chain(ids(vm_nc))
             .chain(ids(underlay_route))
             .chain(icmp)
+            .chain(ids(&self.tcp_mss))
     }
 }
 
@@ -168,7 +190,9 @@ impl GatewayApi {
     /// Returns how the first key of a table identifies a VPC. `None` for tables of the underlay.
     pub(super) fn tenant_key(&self, table: TableId) -> Option<TenantKey> {
         let is_in = |tables: &[TableId]| tables.contains(&table);
-        if table == self.tenant.id || is_in(&ids(&self.vm_nc)) {
+        let [mss_of_vpc, mss_of_peer] = ids(&self.tcp_mss);
+        let by_vni = [self.tenant.id, self.neighbour.id, mss_of_peer];
+        if is_in(&by_vni) || is_in(&ids(&self.vm_nc)) {
             Some(TenantKey::Vni)
         } else if is_in(&ids(&self.route)) {
             Some(TenantKey::RouteTable)
@@ -178,6 +202,7 @@ impl GatewayApi {
             ids(&self.policy_route),
             ids(&self.vpc_source),
             [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id],
+            [mss_of_vpc; 2],
         ]
         .concat()
         .contains(&table)

@@ -13,6 +13,7 @@ mod ids;
 mod kernel_paths;
 mod ports;
 mod sources;
+mod tcp_mss;
 mod tenants;
 mod underlay;
 
@@ -58,7 +59,8 @@ pub fn entries(
 ) -> Result<GatewayEntries, NotAGateway> {
     let api = GatewayApi::new(pipeline)?;
     let reused = api.counters_of(&numbers.assign(region));
-    let mut all = GatewayEntries { entries: Vec::new(), defaults: defaults(region, &api), counters_to_reset: reused };
+    let mut all =
+        GatewayEntries { entries: Vec::new(), defaults: defaults(region, &api, numbers), counters_to_reset: reused };
     all.entries.reserve(region.file.vms.len());
     visit(region, &api, numbers, &RegionPart::Whole, &mut |entry, source| {
         all.entries.push(entry.with_provenance(source.text(file)));
@@ -145,6 +147,8 @@ impl EntryBuilder<'_> {
     fn add_vpcs(&mut self) {
         self.add_tenants();
         self.add_subnet_gateways();
+        self.add_neighbours();
+        self.add_tcp_mss();
         self.add_acl();
         self.add_acl_transit();
         self.add_strict_sources();
