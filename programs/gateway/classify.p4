@@ -152,10 +152,14 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
     punt_step() punt;
 
     apply {
+        if (meta.one_pass_only && meta.punt_kind == punt_reason_t.vlan) {
+            to_cpu(meta, punt_reason_t.vlan);
+        }
+
         // The lowest bit of the first byte marks a group MAC (IEEE 802, section 8.2).
         // Tested first by a comparison that usually holds, because native code takes that path.
         if (hdr.vxlan.isValid() || hdr.outer_ethernet.destination[40:40] != 1) {
-            if (hdr.outer_vlan.isValid()) {
+            if (!meta.one_pass_only && hdr.outer_vlan.isValid()) {
                 own_vlan.apply();
             } else {
                 own_mac.apply();
@@ -194,7 +198,8 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
 
             // A packet that is not VXLAN is no tenant's: it is for the gateway itself.
             if (!hdr.vxlan.isValid()) {
-                if (hdr.outer_vlan.isValid() && hdr.outer_ethernet.destination[40:40] == 1) {
+                if (!meta.one_pass_only && hdr.outer_vlan.isValid()
+                    && hdr.outer_ethernet.destination[40:40] == 1) {
                     group_vlan.apply();
                 }
                 punt.apply(hdr, meta);

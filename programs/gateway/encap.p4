@@ -23,8 +23,7 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
     /// Packets and bytes forwarded in VXLAN, by source VPC.
     Counter<bit<64>, vpc_t>(1048576, PNA_CounterType_t.PACKETS_AND_BYTES) vpc_forwarded;
     InternetChecksum() checksum;
-    ecn_t   ecn;
-    bit<32> tag;   // length of the VLAN tag in bytes
+    ecn_t  ecn;
     ipv4_t own_v4 = 0;
     ipv6_t own_v6 = 0;
 
@@ -55,10 +54,6 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             ecn = hdr.inner_ipv6.ecn;
         }
 
-        tag = 0;
-        if (hdr.outer_vlan.isValid()) {
-            tag = 4;
-        }
         if (hdr.outer_ipv4.isValid()) {
             if (own_v4 == 0) {
                 drop(meta, drop_reason_t.not_configured);
@@ -85,9 +80,13 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
                            hdr.outer_ipv4.protocol, hdr.outer_ipv4.source,
                            hdr.outer_ipv4.destination });
             hdr.outer_ipv4.checksum = checksum.get();
-            // Ethernet has 14 bytes and IPv4 20 bytes before UDP.
+            // Ethernet has 14 bytes, with a tag 18, and IPv4 20 bytes before UDP.
             if (meta.trailer) {
-                truncate(34 + tag + (bit<32>) hdr.outer_udp.length);
+                if (meta.vid == 0) {
+                    truncate(34 + (bit<32>) hdr.outer_udp.length);
+                } else {
+                    truncate(38 + (bit<32>) hdr.outer_udp.length);
+                }
             }
         } else {
             if (own_v6 == 0) {
@@ -103,13 +102,27 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             hdr.outer_ipv6.hop_limit = 64;
             hdr.outer_ipv6.source = own_v6;
             if (meta.trailer) {
-                truncate(54 + tag + (bit<32>) hdr.outer_udp.length);
+                if (meta.vid == 0) {
+                    truncate(54 + (bit<32>) hdr.outer_udp.length);
+                } else {
+                    truncate(58 + (bit<32>) hdr.outer_udp.length);
+                }
             }
         }
 
-        // `underlay` has set the rest of the tag.
-        if (hdr.outer_vlan.isValid()) {
-            hdr.outer_vlan.ether_type = hdr.outer_ethernet.ether_type;
+        // The tag of a received frame is not that of the sent one. A switch reads no tag.
+        if (meta.vid == 0) {
+            if (!meta.one_pass_only) {
+                hdr.outer_vlan.setInvalid();
+            }
+        } else {
+            hdr.outer_vlan.setValid();
+            hdr.outer_vlan.priority = 0;
+            hdr.outer_vlan.vid = meta.vid;
+            hdr.outer_vlan.ether_type = ETHERTYPE_IPV6;
+            if (hdr.outer_ipv4.isValid()) {
+                hdr.outer_vlan.ether_type = ETHERTYPE_IPV4;
+            }
             hdr.outer_ethernet.ether_type = ETHERTYPE_VLAN;
         }
 

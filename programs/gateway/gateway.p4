@@ -125,6 +125,11 @@ control gateway(inout headers_t hdr,
             }
             acl_in.apply(hdr, meta, meta.in_list);
 
+            // A switch reads no options of TCP.
+            if (meta.one_pass_only && meta.opens_tcp && meta.limits_mss) {
+                to_cpu(meta, punt_reason_t.tcp_mss);
+            }
+
             // Which tunnel end point serves the destination?
             if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
                 remote_end.apply(hdr, meta);
@@ -151,10 +156,10 @@ control gateway(inout headers_t hdr,
         if (!hdr.tcp.isValid()) {   // otherwise the second pass has only lowered its MSS
             encap.apply(hdr, meta);
         }
-        if (istd.pass == FIRST_PASS) {
-            tcp_mss.apply(hdr, meta);
-        } else {
+        if (istd.pass != FIRST_PASS) {
             neighbour_mac.apply(hdr, meta);
+        } else if (!meta.one_pass_only) {
+            tcp_mss.apply(hdr, meta);
         }
     }
 }

@@ -52,6 +52,8 @@ parser gateway_parser(packet_in packet,
         meta.trailer = false;
         meta.asks_neighbour = false;
         meta.opens_tcp = false;
+        meta.answers_neighbours = false;
+        meta.limits_mss = false;
         meta.sender = sender_t.unknown;
         meta.to_router_address = false;
         meta.tunnel_v6 = 0;

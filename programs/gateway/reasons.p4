@@ -94,7 +94,9 @@ enum bit<8> punt_reason_t {
     dhcp                   = 136,  // DHCP, DHCPv6
     icmp                   = 137,  // ICMP and ICMPv6 messages that are no errors, such as echo
     icmp_error             = 138,  // ICMP and ICMPv6 errors, such as packet too big
-    neighbour              = 139   // a VM asks for the gateway's MAC, from a switch, which cannot answer
+    neighbour              = 139,  // a VM asks for the gateway's MAC, from a switch, which cannot answer
+    tcp_mss                = 140,  // TCP with SYN of a VPC with a limit, from a switch, which reads no options
+    vlan                   = 141   // a frame with a VLAN tag, from a switch, which has no entries of VLANs
 }
 
 #endif

@@ -4,9 +4,13 @@
 // packet how long the segments are that it takes (the MSS option, RFC 9293, section 3.7.1). A limit
 // makes connections fit paths whose MTU an end cannot find out, because a firewall drops ICMP.
 //
+// The limit comes with entries that each packet has looked up anyway: with that of its own VPC
+// (`set_vpc_with`), or with a route to a peer (`peer_limited`), which has the lower one of both VPCs.
+//
 // Packets with SYN, of VPCs with a limit, enter the main block a second time with their final
-// headers, and there `tcp_mss_lower_step` changes the option. All other packets pay one test. SYN behind IPv4
-// options or IPv6 extension headers is left alone.
+// headers, and there `tcp_mss_lower_step` changes the option. All other packets pay one test. SYN
+// behind IPv4 options or IPv6 extension headers is left alone. A switch sends packets with SYN, of
+// VPCs with a limit, to the CPU as it received them (`gateway.p4`).
 
 #ifndef GATEWAY_TCP_MSS_P4
 #define GATEWAY_TCP_MSS_P4
@@ -17,49 +21,15 @@
 /// Packets whose MSS was lowered.
 Counter<bit<64>, bit<1>>(1, PNA_CounterType_t.PACKETS) tcp_mss_lowered;
 
-/// No limit: an MSS is never larger.
-const bit<16> NO_LIMIT = 0xffff;
-
 control tcp_mss_step(inout headers_t hdr, inout metadata_t meta) {
-    bit<16> v4 = NO_LIMIT;   // over IPv4, and over IPv6
-    bit<16> v6 = NO_LIMIT;
-    bit<16> peer_v4 = NO_LIMIT;
-    bit<16> peer_v6 = NO_LIMIT;
+    bit<16> limit;
 
-    /// The largest segments, in bytes, over both versions of IP.
-    action limit_vpc(bit<16> mss_v4, bit<16> mss_v6) {
-        v4 = mss_v4;
-        v6 = mss_v6;
-    }
-
-    action limit_peer(bit<16> mss_v4, bit<16> mss_v6) {
-        peer_v4 = mss_v4;
-        peer_v6 = mss_v6;
-    }
-
-    /// Limits of VPCs, for packets that come from the VPC.
-    table tcp_mss_of_vpc {
-        key = { meta.vpc: exact @name("vpc"); }
-        actions = { limit_vpc; @defaultonly NoAction; }
-        const default_action = NoAction();
-        size = 1048576;
-    }
-
-    /// The same limits, for packets from peers.
-    table tcp_mss_of_peer {
-        key = { meta.to_vni: exact @name("vni"); }
-        actions = { limit_peer; @defaultonly NoAction; }
-        const default_action = NoAction();
-        size = 1048576;
-    }
-
-    /// Sends the packet through the main block again, with its hash, which selects the path. A switch
-    /// has no second pass and sends the packet with its MSS to the port of the next hop.
-    action order_lower_mss(bit<16> limit) {
+    /// Sends the packet through the main block again, with its hash, which selects the path.
+    action order_lower_mss(in bit<16> most) {
         hdr.icmp_task.setValid();
         hdr.icmp_task.cause = icmp_cause_t.tcp_mss;
         hdr.icmp_task.protocol = 0;
-        hdr.icmp_task.mtu = limit;
+        hdr.icmp_task.mtu = most;
         hdr.icmp_task.sender = 0;
         hdr.icmp_task.fragment = 0;
         hdr.icmp_task.vpc = 0;
@@ -75,17 +45,12 @@ control tcp_mss_step(inout headers_t hdr, inout metadata_t meta) {
 
     apply {
         if (meta.opens_tcp) {
-            tcp_mss_of_vpc.apply();
-            if (meta.scope == scope_t.peer) {
-                tcp_mss_of_peer.apply();
-            }
-            v4 = peer_v4 < v4 ? peer_v4 : v4;
-            v6 = peer_v6 < v6 ? peer_v6 : v6;
-            if (hdr.inner_ipv6.isValid()) {
-                v4 = v6;
-            }
-            if (v4 != NO_LIMIT) {
-                order_lower_mss(v4);
+            if (meta.limits_mss) {
+                limit = meta.mss_v6;
+                if (hdr.inner_ipv4.isValid()) {
+                    limit = meta.mss_v4;
+                }
+                order_lower_mss(limit);
             }
         }
     }

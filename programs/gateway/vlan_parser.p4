@@ -2,12 +2,20 @@
 //
 // States of the parser for frames with one VLAN tag (IEEE 802.1Q) on the underlay. They are part of
 // `gateway_parser`, which includes this file. Frames without a tag pass none of these states. After
-// the tag, the length of the frame is compared with 4 bytes more; then the states are the same.
+// the tag, the length of the frame is compared with 4 bytes more; then the states are the same. A
+// switch reads no tag and sends the frame to the CPU.
 
 #ifndef GATEWAY_VLAN_PARSER_P4
 #define GATEWAY_VLAN_PARSER_P4
 
     state outer_vlan {
+        transition select(meta.one_pass_only) {
+            true:    kind_vlan;
+            default: outer_tag;
+        }
+    }
+
+    state outer_tag {
         packet.extract(hdr.outer_vlan);
         transition select(hdr.outer_vlan.ether_type) {
             ETHERTYPE_IPV4:  tagged_ipv4;

@@ -26,8 +26,9 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
 
     /// The gateway's own address in a subnet of a VPC in which it answers.
     action gateway_address() {
-        meta.punt_reason = punt_reason_t.gateway_address;
-        send_to_port(CPU);   // from a switch, which has no second pass
+        if (meta.one_pass_only) {
+            to_cpu(meta, punt_reason_t.gateway_address);
+        }
         order_icmp(hdr, meta, icmp_cause_t.echo, 0);
     }
 
@@ -35,8 +36,9 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
     /// the address itself, by which a VM asks whether its neighbour entry still holds (RFC 4861,
     /// section 7.3). Both tables have the action, because a chip can have both in one memory.
     action neighbour_address() {
-        meta.punt_reason = punt_reason_t.neighbour;
-        send_to_port(CPU);
+        if (meta.one_pass_only) {
+            to_cpu(meta, punt_reason_t.neighbour);
+        }
         order_icmp(hdr, meta, icmp_cause_t.neighbour, 0);
     }
 

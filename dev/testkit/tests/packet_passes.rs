@@ -35,7 +35,10 @@ fn a_version_has_the_code_of_its_passes() {
     assert_eq!(applied(&first).iter().filter(|name| is_second(name)).count(), 0);
     assert_eq!(applied(&later).len(), second_pass.len() + both.len(), "{:?}", applied(&later));
     assert_eq!(applied(&first).union(&applied(&later)).count(), applied(&program).len());
-    assert_eq!(applied(&switch), applied(&first));
+    // A switch sends frames with a VLAN tag to the CPU.
+    let of_vlans: BTreeSet<&str> = ["gateway.classify.own_vlan", "gateway.classify.group_vlan"].into();
+    assert_eq!(&applied(&switch) | &of_vlans, applied(&first));
+    assert!(applied(&switch).is_disjoint(&of_vlans));
     // What only the second pass emits is not in the first; a switch does not even have the order.
     assert_eq!([emits(&first), emits(&switch)], [10, 9]);
     assert!(recirculates(&first) && !recirculates(&later) && !recirculates(&switch));
@@ -105,4 +108,88 @@ fn code_for_eight_packets_has_tcp_and_udp() {
     }
     let left: Vec<(&str, bool, u64)> = seen.iter().map(|(name, [came, left])| (*name, *came >= 64, *left)).collect();
     assert_eq!(left, [("UDP", true, 0), ("TCP data", true, 0), ("SYN", true, 0)], "{seen:?}");
+}
+
+const SWITCH_REGION: &str = "
+region: switch
+gateway: {mac: 02:00:5e:00:00:01, vteps: [192.0.2.1]}
+uplinks:
+  - {name: u1, port: 1, mac: 02:00:5e:00:00:01, peer_mac: 02:00:00:66:00:01}
+servers:
+  - {name: s1, address: 192.0.2.11, uplinks: [u1]}
+vpcs:
+  - {name: red, vni: 100, subnets: [10.0.0.0/24, 'fd00:1::/64'], answer: [echo, neighbours], tcp_mss: 1300}
+  - {name: blue, vni: 200, subnets: [10.0.1.0/24]}
+  - {name: green, vni: 300, subnets: [10.0.2.0/24]}
+peerings:
+  - between: [red, blue]
+  - between: [blue, green]
+vms:
+  - {name: a, vpc: red, server: s1, mac: 02:00:00:77:00:01, addresses: [10.0.0.11, 'fd00:1::11']}
+  - {name: b, vpc: blue, server: s1, mac: 02:00:00:77:00:02, addresses: [10.0.1.11]}
+  - {name: c, vpc: green, server: s1, mac: 02:00:00:77:00:03, addresses: [10.0.2.11]}
+";
+
+/// A switch has no second pass, no options of TCP and no VLAN tags. Packets that need them go to the
+/// CPU as they were received, with a reason that the program counts. All others are forwarded.
+#[test]
+fn a_switch_sends_to_the_cpu_what_it_cannot_do() {
+    let switch = without_recirculation(&gateway::pipeline().expect("the gateway compiles"));
+    let region = region::parse("switch.yaml", SWITCH_REGION).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let mut engine = Jit::new(switch.clone(), interp::Config::default()).expect("the switch's program loads");
+    let entries = region::entries(&region, "switch.yaml", &switch, &mut region::IdAssignments::default());
+    engine.write(&region::diff(region::GatewayEntries::default(), entries.expect("entries"))).expect("they are taken");
+
+    let ip = |text: &str| text.parse().expect("an address");
+    let outer = (ip("192.0.2.11"), ip("192.0.2.1"));
+    let frame = |vni, from, to, protocol, payload| {
+        VxlanFrame::new(outer, vni, IpPacket::new(ip(from), ip(to), protocol, payload))
+    };
+    let tcp = |flags: u8| vec![4, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, flags, 1, 0, 0, 0, 0, 0, 2, 4, 5, 0xb4];
+    let udp = || segment(1000, 53, 40);
+    let arp = |vni, target: [u8; 4]| {
+        let mut arp = frame(vni, "10.0.0.11", "10.0.0.1", 17, udp());
+        (arp.inner_type, arp.inner_macs[0]) = (Some(0x0806), [0xff; 6]);
+        let sender = [2, 0, 0, 0x77, 0, 1, 10, 0, target[2], 11];
+        arp.content = Some([&[0, 1, 8, 0, 6, 4, 0, 1][..], &sender, &[0; 6], &target].concat());
+        arp.bytes()
+    };
+    let mut tagged = frame(300, "10.0.2.11", "10.0.1.11", 17, udp()).bytes();
+    tagged.splice(12..12, [0x81, 0, 0, 100]);
+    let forwarded = "forwarded";
+    let packets: Vec<(Vec<u8>, &str)> = vec![
+        (frame(100, "10.0.0.11", "10.0.1.11", 6, tcp(2)).bytes(), "tcp_mss"),
+        (frame(100, "10.0.0.11", "10.0.1.11", 6, tcp(0x18)).bytes(), forwarded),
+        (frame(200, "10.0.1.11", "10.0.0.11", 6, tcp(0x12)).bytes(), "tcp_mss"),
+        (frame(200, "10.0.1.11", "10.0.2.11", 6, tcp(2)).bytes(), forwarded),
+        (frame(300, "10.0.2.11", "10.0.1.11", 6, tcp(2)).bytes(), forwarded),
+        (frame(100, "10.0.0.11", "10.0.1.11", 17, udp()).bytes(), forwarded),
+        (frame(100, "10.0.0.11", "10.0.0.1", 1, vec![8, 0, 0xf7, 0xff, 0, 0, 0, 0]).bytes(), "gateway_address"),
+        (arp(100, [10, 0, 0, 1]), "neighbour"),
+        (arp(300, [10, 0, 2, 1]), "inner_not_ip"),
+        (tagged, "vlan"),
+    ];
+    let mut batch = packet::Batch::new();
+    for (bytes, _) in &packets {
+        batch.push_bytes(bytes, packet::PortId(1), 0).expect("a batch takes ten packets");
+    }
+    let mut out = packet::BatchOutput::new();
+    packet::Engine::process(&mut engine, &mut batch, &mut out);
+    let reasons = packet::Engine::reasons(&engine);
+    let found: Vec<String> = out
+        .iter(&batch)
+        .zip(&packets)
+        .map(|((one, sent), (received, _))| match one.verdict {
+            packet::Verdict::Forward { .. } => forwarded.to_owned(),
+            packet::Verdict::ToCpu { reason } => {
+                assert_eq!(sent.bytes(), received, "{}: unchanged", reasons.cpu_name(reason));
+                reasons.cpu_name(reason).into_owned()
+            }
+            packet::Verdict::Drop(reason) => reasons.drop_name(reason).into_owned(),
+        })
+        .collect();
+    assert_eq!(found, packets.iter().map(|(_, expected)| (*expected).to_owned()).collect::<Vec<_>>());
+    let punts = switch.externs.iter().find(|(_, object)| object.preamble.name.ends_with("punts")).expect("a counter").0;
+    let counted = [130, 139, 140, 141].map(|reason| engine.counter(punts, reason).map_or(0, |count| count.packets));
+    assert_eq!(counted, [1, 1, 2, 1]);
 }

@@ -61,18 +61,17 @@ pub struct GatewayApi {
     pub(super) source: FamilyPair<2>,
     /// Actions: tunnel addresses, other addresses.
     pub(super) own_address: FamilyPair<2>,
-    /// Actions: VPCs that accept all sources, VPCs with strict sources.
-    pub(super) tenant: GatewayTable<2>,
+    /// Actions: VPCs that accept all sources, VPCs with strict sources, VPCs with more options.
+    pub(super) tenant: GatewayTable<3>,
     pub(super) vpc_source: FamilyPair<1>,
     pub(super) policy_route: FamilyPair<1>,
-    pub(super) route: FamilyPair<7>,
+    /// Actions: the scopes, the absence of a route, peers with a limit of TCP segments.
+    pub(super) route: FamilyPair<8>,
     pub(super) acl_out: FamilyPair<5>,
     pub(super) acl_in: FamilyPair<5>,
     /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
     /// answers, and at which it only answers neighbour solicitations.
     pub(super) vm_nc: FamilyPair<4>,
-    /// VPCs in which the gateway answers ARP and neighbour solicitations.
-    pub(super) neighbour: GatewayTable<1>,
     pub(super) remote: GatewayTable<2>,
     pub(super) underlay_route: FamilyPair<4>,
     /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down, to a
@@ -85,8 +84,6 @@ pub struct GatewayApi {
     /// Actions: addresses of a subnet, all others (the default action).
     pub(super) subnet_gateway_v6: GatewayTable<2>,
     pub(super) icmp_limits: GatewayTable<1>,
-    /// Limits of TCP segments, by VPC for packets from it, and by VNI for packets from its peers.
-    pub(super) tcp_mss: [GatewayTable<1>; 2],
     /// Counters with one cell per VPC.
     pub(super) vpc_counters: Vec<ExternId>,
 }
@@ -106,6 +103,7 @@ impl GatewayApi {
             ("internet", 1),
             ("blackhole", 0),
             ("no_route", 0),
+            ("peer_limited", 4),
         ];
         let underlay_routes =
             &[("via_next_hop", 1), ("via_group", 2), ("via_limited_next_hop", 2), ("via_limited_group", 3)];
@@ -118,7 +116,7 @@ impl GatewayApi {
             tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
             source: find.pair("classify.source_v", 1, tunnels)?,
             own_address: find.pair("classify.own_address_v", 1, &[("tunnel_address", 0), ("router_address", 0)])?,
-            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3)])?,
+            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3), ("set_vpc_with", 8)])?,
             vpc_source: find.pair("tenancy.vpc_source_v", 2, &[("allowed", 0)])?,
             policy_route: find.pair("policy_routing.policy_route_v", 2, &[("use_instance", 1)])?,
             route: find.pair("routing.route_v", 2, routes)?,
@@ -129,7 +127,6 @@ impl GatewayApi {
                 2,
                 &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0), ("neighbour_address", 0)],
             )?,
-            neighbour: find.table("neighbour.neighbour", 1, &[("answer_request", 0)])?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
             underlay_route: find.pair("underlay.underlay_route_v", 1, underlay_routes)?,
             next_hop: find.table(
@@ -147,10 +144,6 @@ impl GatewayApi {
                 &[("gateway_v6", 1), ("outside_v6", 1)],
             )?,
             icmp_limits: find.table("icmp_limit.icmp_limits", 1, &[("set_limits", 4)])?,
-            tcp_mss: [
-                find.table("tcp_mss.tcp_mss_of_vpc", 1, &[("limit_vpc", 2)])?,
-                find.table("tcp_mss.tcp_mss_of_peer", 1, &[("limit_peer", 2)])?,
-            ],
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
         })
     }
@@ -167,8 +160,7 @@ impl GatewayApi {
         let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
         let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
         let icmp = [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id, self.icmp_limits.id];
-        let single =
-            [own_mac.id, self.own_vlan.id, self.group_vlan.id, tenant.id, self.neighbour.id, remote.id, next_hop.id];
+        let single = [own_mac.id, self.own_vlan.id, self.group_vlan.id, tenant.id, remote.id, next_hop.id];
         single
             .into_iter()
             .chain(ids(tunnel))
@@ -182,7 +174,6 @@ impl GatewayApi {
             .chain(ids(vm_nc))
             .chain(ids(underlay_route))
             .chain(icmp)
-            .chain(ids(&self.tcp_mss))
     }
 }
 
@@ -190,9 +181,7 @@ impl GatewayApi {
     /// Returns how the first key of a table identifies a VPC. `None` for tables of the underlay.
     pub(super) fn tenant_key(&self, table: TableId) -> Option<TenantKey> {
         let is_in = |tables: &[TableId]| tables.contains(&table);
-        let [mss_of_vpc, mss_of_peer] = ids(&self.tcp_mss);
-        let by_vni = [self.tenant.id, self.neighbour.id, mss_of_peer];
-        if is_in(&by_vni) || is_in(&ids(&self.vm_nc)) {
+        if table == self.tenant.id || is_in(&ids(&self.vm_nc)) {
             Some(TenantKey::Vni)
         } else if is_in(&ids(&self.route)) {
             Some(TenantKey::RouteTable)
@@ -202,7 +191,6 @@ impl GatewayApi {
             ids(&self.policy_route),
             ids(&self.vpc_source),
             [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id],
-            [mss_of_vpc; 2],
         ]
         .concat()
         .contains(&table)

@@ -81,17 +81,6 @@ impl EntryBuilder<'_> {
         }
     }
 
-    /// Adds the VPCs in which the gateway answers ARP and neighbour solicitations.
-    pub(super) fn add_neighbours(&mut self) {
-        let (region, part) = (self.region, self.part);
-        for (_, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
-            if let Some(answer) = vpc.answer.iter().find(|answer| answer.value == Answer::Neighbours) {
-                let entry = self.api.neighbour.entry(vec![exact(vpc.vni.value)], 0, vec![]);
-                self.add_entry(entry, answer.at, format_args!("VPC {}: answer neighbours", vpc.name.value));
-            }
-        }
-    }
-
     fn add_subnet_gateway(&mut self, vpc: &Vpc, prefix: IpNet, gateway: Option<IpAddr>, at: SourcePos) {
         let name = &*vpc.name.value;
         let keys = vec![exact(self.numbers.vpcs[name]), lpm(prefix)];

@@ -147,8 +147,6 @@ impl EntryBuilder<'_> {
     fn add_vpcs(&mut self) {
         self.add_tenants();
         self.add_subnet_gateways();
-        self.add_neighbours();
-        self.add_tcp_mss();
         self.add_acl();
         self.add_acl_transit();
         self.add_strict_sources();

@@ -1,10 +1,10 @@
-//! Entries for the limits of TCP segments.
+//! Limits of TCP segments in entries of VPCs and of routes to peers.
 
 use super::EntryBuilder;
-use super::gateway_tables::exact;
 use super::underlay::DEFAULT_MTU;
+use crate::model::Vpc;
 use crate::values::TcpMss;
-use num_bigint::BigUint;
+use std::net::IpAddr;
 
 /// Bytes of a tunnel over IPv4 and over IPv6, with the Ethernet header of the tenant.
 const TUNNEL_BYTES: [u16; 2] = [50, 70];
@@ -12,22 +12,19 @@ const TUNNEL_BYTES: [u16; 2] = [50, 70];
 const HEADER_BYTES: [u16; 2] = [40, 60];
 
 impl EntryBuilder<'_> {
-    /// Adds the limits of VPCs, for packets from them and for packets to them from peers.
-    pub(super) fn add_tcp_mss(&mut self) {
-        let (region, part) = (self.region, self.part);
-        for (_, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
-            let Some(limit) = &vpc.tcp_mss else { continue };
-            let segments = match limit.value {
-                TcpMss::Bytes(bytes) => [bytes; 2],
-                TcpMss::Auto => HEADER_BYTES.map(|headers| self.least_tenant_mtu() - headers),
-            };
-            let name = &*vpc.name.value;
-            let keys = [self.numbers.vpcs[name], vpc.vni.value];
-            for (table, key) in self.api.tcp_mss.iter().zip(keys) {
-                let entry = table.entry(vec![exact(key)], 0, segments.map(BigUint::from).into());
-                self.add_entry(entry, limit.at, format_args!("VPC {name}: tcp_mss"));
-            }
-        }
+    /// Returns the largest TCP segments of a VPC, in bytes of data, over IPv4 and over IPv6. `None`: it
+    /// has no limit.
+    pub(super) fn mss_limits(&self, vpc: &Vpc) -> Option<[u16; 2]> {
+        Some(match vpc.tcp_mss.as_ref()?.value {
+            TcpMss::Bytes(bytes) => [bytes; 2],
+            TcpMss::Auto => HEADER_BYTES.map(|headers| self.least_tenant_mtu() - headers),
+        })
+    }
+
+    /// Returns the lower limit of two VPCs for packets to an address of this IP version.
+    pub(super) fn lower_mss_limit(&self, vpcs: [&Vpc; 2], address: IpAddr) -> Option<u16> {
+        let limits = vpcs.into_iter().filter_map(|vpc| self.mss_limits(vpc));
+        limits.map(|limits| limits[usize::from(address.is_ipv6())]).min()
     }
 
     /// Returns the longest packet of a tenant, in bytes, that fits each uplink in a tunnel of each family
