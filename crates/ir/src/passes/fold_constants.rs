@@ -1,6 +1,6 @@
 //! Folds constants with [`crate::eval`], and branches on them.
 
-use crate::body::{BinaryOp, Body, Inst, Terminator, UnaryOp};
+use crate::body::{Body, Inst, Terminator, UnaryOp};
 use crate::cfg::reverse_postorder;
 use crate::entity::{Entity, Value};
 use crate::eval;
@@ -65,20 +65,7 @@ impl KnownConstants {
                 None => (then == els).then_some(*then),
             },
             Inst::Unary(UnaryOp::LogicalNot, a) => self.negation_of.get(a.index()).copied().flatten(),
-            Inst::Binary(BinaryOp::And, a, b) => self.operand_that_decides(*a, *b, true),
-            Inst::Binary(BinaryOp::Or, a, b) => self.operand_that_decides(*a, *b, false),
             _ => None,
-        }
-    }
-
-    /// Returns the operand that equals `a && b` (`neutral` is true) or `a || b`, if the other one is
-    /// constant.
-    fn operand_that_decides(&self, a: Value, b: Value, neutral: bool) -> Option<Value> {
-        let truth = |value| self.constant(value).filter(|c| c.ty == Type::Bool).map(|c| !c.bits.is_zero());
-        match (truth(a), truth(b)) {
-            (Some(known), _) => Some(if known == neutral { b } else { a }),
-            (None, Some(known)) => Some(if known == neutral { a } else { b }),
-            (None, None) => None,
         }
     }
 }

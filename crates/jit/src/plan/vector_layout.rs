@@ -16,7 +16,7 @@ pub const PREFETCH_DISTANCE: usize = 16;
 /// Capacity of a list in words: a chunk, one more vector, and the prefetch distance.
 pub const LIST_WORDS: usize = MAX_CHUNK + PREFETCH_DISTANCE + 8;
 /// Maximum size of all lists in bytes.
-const MAX_LAYOUT_BYTES: i32 = 8 << 20;
+const MAX_LAYOUT_BYTES: i32 = 16 << 20;
 /// Maximum number of packet bytes that vector code accesses.
 pub const MAX_VECTOR_PACKET_BYTES: u32 = 512;
 

@@ -104,8 +104,7 @@ pub fn gateway_case(seed: u64, packets: usize) -> anyhow::Result<TestCase> {
 /// # Errors
 /// Those of [`gateway_case`].
 pub fn switch_gateway_case(seed: u64, packets: usize) -> anyhow::Result<TestCase> {
-    // A switch sends about half of them to the CPU, because they have a VLAN tag.
-    let case = gateway_case(seed, 2 * packets)?;
+    let case = gateway_case(seed, packets)?;
     Ok(TestCase { pipeline: ir::passes::without_recirculation(&case.pipeline), ..case })
 }
 
