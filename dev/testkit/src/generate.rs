@@ -17,9 +17,11 @@ pub fn random_region(rng: &mut Rng) -> String {
     let mut out = format!(
         "region: made\ngateway: {{mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']{sources}{secret}}}\nuplinks:\n",
     );
+    // Frames with and without tags fill the key masks of a flow cache twice.
+    let has_vlans = rng.u8(..4) == 0;
     for index in 0..4 {
         let mtu = ["", ", mtu: 1500", ", mtu: 9000"][rng.usize(..3)];
-        let vlan = ["", "", ", vlan: 100", ", vlan: 4094"][rng.usize(..4)];
+        let vlan = if has_vlans { ["", ", vlan: 100", ", vlan: 4094"][rng.usize(..3)] } else { "" };
         let _ = writeln!(
             out,
             "- {{name: u{index}, port: {index}, mac: '02:00:00:00:0{index}:01', peer_mac: '02:00:00:00:0{index}:02'{mtu}{vlan}}}"

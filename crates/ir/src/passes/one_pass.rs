@@ -14,22 +14,22 @@ use std::collections::{HashMap, HashSet};
 /// Name of the field in the program's metadata.
 const FIELD: &str = "one_pass_only";
 
-/// Replaces the field by a constant wherever the program reads it.
+/// Replaces the field by a constant wherever the program reads it. Returns whether it has the field.
 ///
 /// Before: `if (meta.one_pass_only && hdr.tag.isValid()) { to_cpu(); }`
 /// After, with `true`: `if (hdr.tag.isValid()) { to_cpu(); }`
-pub(super) fn set_one_pass_only(pipeline: &mut Pipeline, value: bool) {
+pub(super) fn set_one_pass_only(pipeline: &mut Pipeline, value: bool) -> bool {
     let fields = one_pass_vars(pipeline);
-    if fields.is_empty() {
-        return;
-    }
     for control in pipeline.controls.values_mut() {
         // The only stores are those of copies of all metadata.
         for block in control.body.blocks.values_mut() {
             block.insts.retain(|data| !matches!(&data.inst, Inst::Store(var, _) if fields.contains(var)));
         }
-        fold_field(&mut control.body, &fields, value);
+        if !fields.is_empty() {
+            fold_field(&mut control.body, &fields, value);
+        }
     }
+    !fields.is_empty()
 }
 
 /// Returns the field with the copies of it that inlined controls have.

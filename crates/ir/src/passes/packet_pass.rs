@@ -6,7 +6,7 @@
 //! program.
 
 use crate::body::{BinaryOp, BlockData, Body, ExternArg, Inst, InstData, Terminator};
-use crate::entity::{Block, Entity, HeaderId, Value, VarId};
+use crate::entity::{Entity, HeaderId, Value, VarId};
 use crate::externs::ExternFn;
 use crate::passes::PASSES;
 use crate::passes::one_pass::set_one_pass_only;
@@ -56,16 +56,17 @@ pub fn specialise_packet_pass(pipeline: &Pipeline, pass: PacketPass) -> Pipeline
 
 /// Returns the version of a program for a tier that has no second pass of packets: a switch. A
 /// program says what such a tier does: it has code under its field `one_pass_only`, which is true
-/// here, or it calls `drop_packet` or `send_to_port` directly before each `recirculate`, or on each
-/// path to the block that prepares the next pass. Other programs, and those that do not distinguish
-/// passes, are unchanged, because only the next pass decides their verdict.
+/// here, and it calls `drop_packet` or `send_to_port` directly before each `recirculate` that is left.
+/// Other programs, and those that do not distinguish passes, are unchanged, because only the next pass
+/// decides their verdict.
 pub fn without_recirculation(pipeline: &Arc<Pipeline>) -> Arc<Pipeline> {
     if !recirculates(pipeline) || !reads_pass_number(pipeline) {
         return pipeline.clone();
     }
     let mut version = (**pipeline).clone();
-    set_one_pass_only(&mut version, true);
-    simplify(&mut version);
+    if set_one_pass_only(&mut version, true) {
+        simplify(&mut version);
+    }
     if !version.controls.values().all(|control| decides_before_recirculation(&control.body)) {
         return pipeline.clone();
     }
@@ -88,42 +89,23 @@ fn is_verdict(inst: &InstData) -> bool {
     calls(inst, ExternFn::DropPacket) || calls(inst, ExternFn::SendToPort)
 }
 
-/// Returns whether each block with `recirculate` has a verdict before it, in the block or on each path
-/// to it.
+/// Returns whether each block with `recirculate` has a verdict before it.
 fn decides_before_recirculation(body: &Body) -> bool {
-    let undecided = blocks_before_verdicts(body);
-    body.blocks.iter().all(|(id, block)| {
+    body.blocks.values().all(|block| {
         let at = block.insts.iter().position(|inst| calls(inst, ExternFn::PnaRecirculate));
-        at.is_none_or(|at| {
-            let is_decided = block.insts[..at].iter().any(is_verdict) || !undecided.contains(&id);
-            is_decided && !block.insts[at..].iter().any(is_verdict)
-        })
+        at.is_none_or(|at| block.insts[..at].iter().any(is_verdict) && !block.insts[at..].iter().any(is_verdict))
     })
 }
 
-/// Returns the blocks that a packet can reach without a verdict.
-fn blocks_before_verdicts(body: &Body) -> HashSet<Block> {
-    let mut found: HashSet<Block> = HashSet::new();
-    let mut open: Vec<Block> = body.entry.into_iter().collect();
-    while let Some(id) = open.pop() {
-        let block = &body.blocks[id];
-        if found.insert(id) && !block.insts.iter().any(is_verdict) {
-            open.extend(block.successors());
-        }
-    }
-    found
-}
-
 /// Removes `recirculate` from a block that has a verdict before it, and what the block does to
-/// headers between the verdict (or the block's start) and `recirculate`, if only the next pass can see
-/// it.
+/// headers between the verdict and `recirculate`, if only the next pass can see it.
 fn remove_recirculation(block: &mut BlockData, is_mirrored: bool, is_field: impl Fn(VarId) -> bool) {
     let Some(at) = block.insts.iter().position(|inst| calls(inst, ExternFn::PnaRecirculate)) else { return };
-    let decided = block.insts[..at].iter().rposition(is_verdict).map_or(0, |verdict| verdict + 1);
+    let decided = block.insts[..at].iter().rposition(is_verdict);
     // Other calls could have read the headers.
     let has_effect =
         |inst: &InstData| matches!(inst.inst, Inst::Extern { .. }) && !calls(inst, ExternFn::PnaRecirculate);
-    let is_preparing = !is_mirrored && !block.insts[decided..].iter().any(has_effect);
+    let prepared = decided.filter(|from| !is_mirrored && !block.insts[from + 1..].iter().any(has_effect));
     let is_preparation = |inst: &InstData| match inst.inst {
         Inst::Store(var, _) => is_field(var),
         Inst::SetValid(_) | Inst::SetInvalid(_) | Inst::CopyHeader { .. } => true,
@@ -133,7 +115,7 @@ fn remove_recirculation(block: &mut BlockData, is_mirrored: bool, is_field: impl
     block.insts.retain(|inst| {
         let here = index;
         index += 1;
-        let prepares = is_preparing && (decided..at).contains(&here) && is_preparation(inst);
+        let prepares = prepared.is_some_and(|from| from < here && here < at) && is_preparation(inst);
         !calls(inst, ExternFn::PnaRecirculate) && !prepares
     });
 }
