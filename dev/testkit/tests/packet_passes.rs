@@ -193,3 +193,42 @@ fn a_switch_sends_to_the_cpu_what_it_cannot_do() {
     let counted = [130, 139, 140, 141].map(|reason| engine.counter(punts, reason).map_or(0, |count| count.packets));
     assert_eq!(counted, [1, 1, 2, 1]);
 }
+
+/// The program of a switch does with all other packets what the whole program does in their first pass.
+#[test]
+fn a_switch_does_the_same_with_all_other_packets() {
+    let (mut same, mut forwarded, mut left) = (0, 0, 0);
+    for seed in 4..9 {
+        let case = testkit::differ::plan::gateway_case(seed, 500).expect("a case for the gateway");
+        let engine = |pipeline| interp::Interp::new(pipeline, case.setup.clone()).expect("it loads");
+        let (mut whole, mut switch) = (engine(case.pipeline.clone()), engine(without_recirculation(&case.pipeline)));
+        for step in &case.steps {
+            if let testkit::differ::case::TestEvent::Write(batch) = step {
+                whole.write(batch).expect("the region's entries");
+                switch.write(batch).expect("the region's entries");
+            }
+            let testkit::differ::case::TestEvent::Packets(packets) = step else { continue };
+            for packet in packets {
+                let of_switch = switch.process(&packet.bytes, packet.port, packet.at).packets().to_vec();
+                let [found] = &of_switch[..] else { panic!("{of_switch:?}") };
+                let expected = whole.process(&packet.bytes, packet.port, packet.at).packets()[0].clone();
+                if let packet::Verdict::ToCpu { reason } = found.verdict
+                    && found.verdict != expected.verdict
+                {
+                    let name = switch.reasons().cpu_name(reason).into_owned();
+                    assert!(["gateway_address", "neighbour", "tcp_mss", "vlan"].contains(&name.as_str()), "{name}");
+                    assert_eq!(found.bytes, packet.bytes);
+                    left += 1;
+                    continue;
+                }
+                assert_eq!(found.verdict, expected.verdict);
+                let is_dropped = matches!(found.verdict, packet::Verdict::Drop(_));
+                assert!(is_dropped || found.bytes == expected.bytes, "{:?}", found.verdict);
+                same += 1;
+                forwarded += u32::from(matches!(found.verdict, packet::Verdict::Forward { .. }));
+            }
+        }
+    }
+    println!("{same} alike, {forwarded} of them forwarded, {left} left to the CPU");
+    assert!(same > 800 && forwarded > 50 && left > 100, "{same} alike, {forwarded} forwarded, {left} to the CPU");
+}
