@@ -37,6 +37,33 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         size = 1024;
     }
 
+    action other_vlan() {
+        drop(meta, drop_reason_t.underlay_other_vlan);
+    }
+
+    /// `own_mac` of frames with a VLAN tag.
+    table own_vlan {
+        key = {
+            (bit<16>) (PortIdUint_t) istd.input_port: exact @name("port");
+            hdr.outer_vlan.vid:                       exact @name("vid");
+            hdr.outer_ethernet.destination:           exact @name("mac");
+        }
+        actions = { own_port; @defaultonly other_vlan; }
+        const default_action = other_vlan();
+        size = 1024;
+    }
+
+    /// VLANs whose frames to a group are for the gateway.
+    table group_vlan {
+        key = {
+            (bit<16>) (PortIdUint_t) istd.input_port: exact @name("port");
+            hdr.outer_vlan.vid:                       exact @name("vid");
+        }
+        actions = { own_port; @defaultonly other_vlan; }
+        const default_action = other_vlan();
+        size = 1024;
+    }
+
     // ---- tunnels ------------------------------------------------------------------------------
 
     /// Tunnel of a server: the packet was sent by a VM.
@@ -125,10 +152,18 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
     punt_step() punt;
 
     apply {
+        if (meta.one_pass_only && meta.punt_kind == punt_reason_t.vlan) {
+            to_cpu(meta, punt_reason_t.vlan);
+        }
+
         // The lowest bit of the first byte marks a group MAC (IEEE 802, section 8.2).
         // Tested first by a comparison that usually holds, because native code takes that path.
         if (hdr.vxlan.isValid() || hdr.outer_ethernet.destination[40:40] != 1) {
-            own_mac.apply();
+            if (!meta.one_pass_only && hdr.outer_vlan.isValid()) {
+                own_vlan.apply();
+            } else {
+                own_mac.apply();
+            }
         }
         if (hdr.vxlan.isValid()) {
             if (hdr.outer_ipv4.isValid()) {
@@ -163,6 +198,10 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
 
             // A packet that is not VXLAN is no tenant's: it is for the gateway itself.
             if (!hdr.vxlan.isValid()) {
+                if (!meta.one_pass_only && hdr.outer_vlan.isValid()
+                    && hdr.outer_ethernet.destination[40:40] == 1) {
+                    group_vlan.apply();
+                }
                 punt.apply(hdr, meta);
             }
             if (hdr.outer_ipv4.isValid()) {

@@ -15,14 +15,22 @@ control gateway_deparser(packet_out packet,
     apply {
         packet.emit(hdr.icmp_task);
         packet.emit(hdr.outer_ethernet);
+        packet.emit(hdr.outer_vlan);
         packet.emit(hdr.outer_ipv4);
         packet.emit(hdr.outer_ipv6);
         packet.emit(hdr.outer_udp);
         packet.emit(hdr.vxlan);
         packet.emit(hdr.inner_ethernet);
+        packet.emit(hdr.arp);
         packet.emit(hdr.inner_ipv4);
         packet.emit(hdr.inner_ipv6);
+        packet.emit(hdr.tcp);
         packet.emit(hdr.icmp);
+        packet.emit(hdr.nd);
+        packet.emit(hdr.nd_option_0);
+        packet.emit(hdr.nd_option_1);
+        packet.emit(hdr.nd_option_2);
+        packet.emit(hdr.nd_option_3);
         packet.emit(hdr.quoted_ipv4);
         packet.emit(hdr.quoted_ipv6);
         packet.emit(hdr.quote_512);
@@ -35,6 +43,7 @@ control gateway_deparser(packet_out packet,
         packet.emit(hdr.quote_4);
         packet.emit(hdr.quote_2);
         packet.emit(hdr.quote_1);
+        packet.emit(hdr.tcp_mss);
     }
 }
 

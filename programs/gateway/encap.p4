@@ -80,9 +80,13 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
                            hdr.outer_ipv4.protocol, hdr.outer_ipv4.source,
                            hdr.outer_ipv4.destination });
             hdr.outer_ipv4.checksum = checksum.get();
-            // Ethernet has 14 bytes and IPv4 20 bytes before UDP.
+            // Ethernet has 14 bytes, with a tag 18, and IPv4 20 bytes before UDP.
             if (meta.trailer) {
-                truncate(34 + (bit<32>) hdr.outer_udp.length);
+                if (meta.vid == 0) {
+                    truncate(34 + (bit<32>) hdr.outer_udp.length);
+                } else {
+                    truncate(38 + (bit<32>) hdr.outer_udp.length);
+                }
             }
         } else {
             if (own_v6 == 0) {
@@ -98,8 +102,28 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             hdr.outer_ipv6.hop_limit = 64;
             hdr.outer_ipv6.source = own_v6;
             if (meta.trailer) {
-                truncate(54 + (bit<32>) hdr.outer_udp.length);
+                if (meta.vid == 0) {
+                    truncate(54 + (bit<32>) hdr.outer_udp.length);
+                } else {
+                    truncate(58 + (bit<32>) hdr.outer_udp.length);
+                }
             }
+        }
+
+        // The tag of a received frame is not that of the sent one. A switch reads no tag.
+        if (meta.vid == 0) {
+            if (!meta.one_pass_only) {
+                hdr.outer_vlan.setInvalid();
+            }
+        } else {
+            hdr.outer_vlan.setValid();
+            hdr.outer_vlan.priority = 0;
+            hdr.outer_vlan.vid = meta.vid;
+            hdr.outer_vlan.ether_type = ETHERTYPE_IPV6;
+            if (hdr.outer_ipv4.isValid()) {
+                hdr.outer_vlan.ether_type = ETHERTYPE_IPV4;
+            }
+            hdr.outer_ethernet.ether_type = ETHERTYPE_VLAN;
         }
 
         hdr.outer_udp.source = 2w3 ++ meta.flow_hash[13:0];   // 49152..65535
@@ -111,8 +135,8 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
         hdr.vxlan.vni = meta.to_vni;
         hdr.vxlan.reserved_2 = 0;
 
-        // An ICMP error is the gateway's own packet.
-        if (!hdr.icmp.isValid()) {
+        // An ICMP error or an answer is the gateway's own packet.
+        if (!hdr.icmp.isValid() && !hdr.arp.isValid()) {
             vpc_forwarded.count(meta.vpc);
         }
     }

@@ -20,6 +20,7 @@
 #include "vxlan_checks.p4"
 #include "inner_checks.p4"
 #include "tenant.p4"
+#include "neighbour.p4"
 #include "policy_routing.p4"
 #include "routing.p4"
 #include "acl.p4"
@@ -30,11 +31,13 @@
 #include "underlay.p4"
 #include "inner_rewrite.p4"
 #include "encap.p4"
+#include "tcp_mss.p4"
 #include "icmp_source.p4"
 #include "icmp_never.p4"
 #include "icmp_limit.p4"
 #include "icmp_error.p4"
 #include "icmp_echo.p4"
+#include "neighbour_answer.p4"
 #include "icmp_return.p4"
 #include "deparser.p4"
 
@@ -47,6 +50,7 @@ control gateway(inout headers_t hdr,
     vxlan_checks_step()                      vxlan_checks;
     inner_checks_step()                      inner_checks;
     tenant_step()                            tenancy;
+    neighbour_step()                         neighbour;
     policy_routing_step()                    policy_routing;
     routing_step()                           routing;
     acl_step(drop_reason_t.acl_denied_out, drop_reason_t.acl_rejected_out) acl_out;
@@ -63,7 +67,11 @@ control gateway(inout headers_t hdr,
     icmp_limit_step()                        icmp_limit;
     icmp_error_step()                        icmp_error;
     icmp_echo_step()                         icmp_echo;
+    neighbour_answer_step()                  neighbour_answer;
     icmp_return_step()                       icmp_return;
+    neighbour_mac_step()                     neighbour_mac;
+    tcp_mss_step()                           tcp_mss;
+    tcp_mss_lower_step()                     tcp_mss_lower;
 
     gateway_address_t own;           // of the gateway in the subnet, for an ICMP error
     bit<16>           inner_bytes;   // of an ICMP message with its IP header
@@ -71,19 +79,31 @@ control gateway(inout headers_t hdr,
     // A step that drops the packet or sends it to the CPU ends the processing (verdicts.p4).
     apply {
         if (istd.pass != FIRST_PASS) {
-            // What does the sender of a packet hear?
-            if (hdr.icmp_task.cause != icmp_cause_t.echo) {
-                icmp_source.apply(hdr, meta, own);
-                icmp_never.apply(hdr, meta, own);
-            }
-            icmp_limit.apply(hdr, meta, istd);
-            if (hdr.icmp_task.cause == icmp_cause_t.echo) {
-                icmp_echo.apply(hdr, meta, istd, inner_bytes);
+            if (hdr.icmp_task.cause == icmp_cause_t.tcp_mss) {
+                tcp_mss_lower.apply(hdr, meta);
             } else {
-                icmp_error.apply(hdr, meta, own, inner_bytes);
+                // What does the sender of a packet hear?
+                if (hdr.nd.isValid()) {
+                    hdr.icmp_task.cause = icmp_cause_t.neighbour;   // to the address that answers echo, too
+                }
+                if (hdr.icmp_task.cause != icmp_cause_t.echo) {
+                    icmp_source.apply(hdr, meta, own);
+                }
+                if (hdr.icmp_task.cause == icmp_cause_t.neighbour) {
+                    // Before the limit, because a VM's requests for other addresses do not count there.
+                    neighbour_answer.apply(hdr, meta, istd, own, inner_bytes);
+                } else if (hdr.icmp_task.cause != icmp_cause_t.echo) {
+                    icmp_never.apply(hdr, meta, own);
+                }
+                icmp_limit.apply(hdr, meta, istd);
+                if (hdr.icmp_task.cause == icmp_cause_t.echo) {
+                    icmp_echo.apply(hdr, meta, istd, inner_bytes);
+                } else if (hdr.icmp_task.cause != icmp_cause_t.neighbour) {
+                    icmp_error.apply(hdr, meta, own, inner_bytes);
+                }
+                icmp_return.apply(hdr, meta, inner_bytes);
+                flow_hash.apply(hdr, meta);
             }
-            icmp_return.apply(hdr, meta, inner_bytes);
-            flow_hash.apply(hdr, meta);
         } else {
             // Is it a valid packet from a tenant?
             malformed.apply(hdr, meta, istd);
@@ -95,6 +115,7 @@ control gateway(inout headers_t hdr,
 
             // Which tenant sent it, where does it go, and is it permitted?
             tenancy.apply(hdr, meta);
+            neighbour.apply(hdr, meta);
             policy_routing.apply(hdr, meta);
             flow_hash.apply(hdr, meta);   // here, because it then depends on no table on a chip
             routing.apply(hdr, meta);
@@ -103,6 +124,11 @@ control gateway(inout headers_t hdr,
                 acl_out.apply(hdr, meta, meta.vpc);
             }
             acl_in.apply(hdr, meta, meta.in_list);
+
+            // A switch reads no options of TCP.
+            if (meta.one_pass_only && meta.opens_tcp && meta.limits_mss) {
+                to_cpu(meta, punt_reason_t.tcp_mss);
+            }
 
             // Which tunnel end point serves the destination?
             if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
@@ -127,7 +153,14 @@ control gateway(inout headers_t hdr,
         if (istd.pass == FIRST_PASS) {
             inner_rewrite.apply(hdr, meta);
         }
-        encap.apply(hdr, meta);
+        if (!hdr.tcp.isValid()) {   // otherwise the second pass has only lowered its MSS
+            encap.apply(hdr, meta);
+        }
+        if (istd.pass != FIRST_PASS) {
+            neighbour_mac.apply(hdr, meta);
+        } else if (!meta.one_pass_only) {
+            tcp_mss.apply(hdr, meta);
+        }
     }
 }
 

@@ -45,6 +45,15 @@ const bit<8> PROTOCOL_SHIM6          = 140;
 /// than these).
 const bit<16> MAX_QUOTED = 512;
 
+/// Types of ICMPv6 as `meta.l4_source` has them (RFC 4861, sections 4.3 and 4.4).
+const bit<16> ND_SOLICITATION = 135;
+const bit<8>  ND_ADVERTISEMENT = 136;
+
+/// Kinds of TCP options (RFC 9293, section 3.2).
+const bit<8> TCP_OPTION_END  = 0;
+const bit<8> TCP_OPTION_NONE = 1;
+const bit<8> TCP_OPTION_MSS  = 2;
+
 /// RFC 7348, section 5.
 const bit<16> UDP_PORT_VXLAN = 4789;
 
@@ -78,6 +87,13 @@ enum bit<2> ecn_t {
 header ethernet_h {
     mac_t   destination;
     mac_t   source;
+    bit<16> ether_type;
+}
+
+/// The rest of a VLAN tag (IEEE 802.1Q, section 9.6) behind `ether_type` of the Ethernet header.
+header vlan_h {
+    bit<4>  priority;   // priority and drop eligible
+    bit<12> vid;
     bit<16> ether_type;
 }
 
@@ -138,6 +154,52 @@ header icmp_h {
     bit<32> rest;
 }
 
+/// ARP over Ethernet for IPv4 (RFC 826).
+header arp_h {
+    bit<16> hardware;          // 1: Ethernet
+    bit<16> protocol;          // 0x0800: IPv4
+    bit<8>  hardware_length;
+    bit<8>  protocol_length;
+    bit<16> operation;         // 1: request, 2: reply
+    mac_t   sender_mac;
+    ipv4_t  sender;
+    mac_t   target_mac;
+    ipv4_t  target;
+}
+
+/// Neighbour solicitation and advertisement after the ICMPv6 header (RFC 4861, sections 4.3 and 4.4).
+header nd_h {
+    ipv6_t target;
+}
+
+/// Option of neighbour discovery, or eight bytes of a longer one (RFC 4861, section 4.6).
+header nd_option_h {
+    bit<8>  type;      // 1: the link-layer address of the source, 2: of the target
+    bit<8>  length;    // in units of 8 bytes, this one included
+    bit<48> value;
+}
+
+/// RFC 9293, section 3.1. Options follow the header.
+header tcp_h {
+    bit<16> source;
+    bit<16> destination;
+    bit<32> sequence;
+    bit<32> acknowledgement;
+    bit<4>  data_offset;   // length of the header in units of 4 bytes
+    bit<4>  reserved;
+    bit<8>  flags;
+    bit<16> window;
+    bit<16> checksum;
+    bit<16> urgent;
+}
+
+/// The MSS option (RFC 9293, section 3.7.1).
+header tcp_mss_h {
+    bit<8>  kind;
+    bit<8>  length;
+    bit<16> value;
+}
+
 /// Quoted bytes after the IP header. Each of these lengths occurs at most once, 256 twice, so that
 /// any length up to 512 bytes is a sum of them, without a loop.
 header quote_256_h { bit<2048> bytes; }
@@ -154,6 +216,7 @@ header quote_1_h   { bit<8>    bytes; }
 struct headers_t {
     icmp_task_h icmp_task;
     ethernet_h outer_ethernet;
+    vlan_h     outer_vlan;
     ipv4_h     outer_ipv4;
     ipv6_h     outer_ipv6;
     udp_h      outer_udp;
@@ -162,8 +225,17 @@ struct headers_t {
     ipv4_h     inner_ipv4;
     ipv6_h     inner_ipv6;
 
-    // Only in the second pass of a packet that causes an ICMP error: the error and its quotation.
+    // Only in the second pass of a request for the gateway's MAC address: the request, or the answer.
+    arp_h       arp;
+
+    // Only in the second pass of a packet that causes an ICMP message: the message, and what an
+    // error quotes, or the options of a neighbour solicitation.
     icmp_h      icmp;
+    nd_h        nd;
+    nd_option_h nd_option_0;
+    nd_option_h nd_option_1;
+    nd_option_h nd_option_2;
+    nd_option_h nd_option_3;
     ipv4_h      quoted_ipv4;
     ipv6_h      quoted_ipv6;
     quote_256_h quote_512;
@@ -176,6 +248,11 @@ struct headers_t {
     quote_4_h   quote_4;
     quote_2_h   quote_2;
     quote_1_h   quote_1;
+
+    // Only in the second pass of a packet that opens a TCP connection. The headers of quotations
+    // have the options between the two.
+    tcp_h       tcp;
+    tcp_mss_h   tcp_mss;
 }
 
 #endif

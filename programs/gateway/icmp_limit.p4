@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Has the sender caused too many ICMP messages? Each VM and each VPC has a token bucket (RFC 4443,
-// section 2.4 (f)), one each for "too big", other errors and replies, so that a flood of packets
-// without hops does not end path MTU discovery. A message is sent if both buckets have a token, and
-// only then takes one of each.
+// section 2.4 (f)), one each for "too big", other errors, echo replies, and answers with the
+// gateway's MAC address, so that a flood of packets without hops does not end path MTU discovery. A
+// message is sent if both buckets have a token, and only then takes one of each.
 //
 // A bucket is one number: the time at which it is full again (the generic cell rate algorithm,
 // ITU-T I.371). It starts at 0, which is full. PNA's meters would have to be configured one by one
@@ -18,9 +18,10 @@
 
 /// Buckets of their own. The numbers are the keys of `icmp_limits`.
 enum bit<2> icmp_kind_t {
-    too_big = 0,
-    other   = 1,
-    reply   = 2
+    too_big   = 0,
+    other     = 1,
+    reply     = 2,
+    neighbour = 3
 }
 
 control icmp_limit_step(in headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd) {
@@ -77,6 +78,13 @@ control icmp_limit_step(in headers_t hdr, inout metadata_t meta, in pna_main_inp
             vm_size = 2000000000;
             vpc_token = 500000;
             vpc_size = 2000000000;
+        } else if (hdr.icmp_task.cause == icmp_cause_t.neighbour) {
+            // As echo replies.
+            kind = icmp_kind_t.neighbour;
+            vm_token = 50000000;
+            vm_size = 2000000000;
+            vpc_token = 500000;
+            vpc_size = 2000000000;
         } else {
             // 10 a second and 30 at once (traceroute sends 3 for each hop), 500 and 1,000.
             kind = icmp_kind_t.other;
@@ -87,7 +95,9 @@ control icmp_limit_step(in headers_t hdr, inout metadata_t meta, in pna_main_inp
         }
         icmp_limits.apply();
 
-        if (hdr.quoted_ipv4.isValid()) {
+        if (hdr.icmp_task.cause == icmp_cause_t.neighbour) {
+            sender = (ipv6_t) hdr.inner_ethernet.source;   // the request can be from no address
+        } else if (hdr.quoted_ipv4.isValid()) {
             sender = (ipv6_t) hdr.quoted_ipv4.source;
         } else if (hdr.quoted_ipv6.isValid()) {
             sender = hdr.quoted_ipv6.source;

@@ -12,10 +12,19 @@
 
     state icmp_task {
         packet.extract(hdr.icmp_task);
+        transition select(hdr.icmp_task.cause) {
+            icmp_cause_t.tcp_mss: mss_outer;
+            default:              icmp_cause;
+        }
+    }
+
+    state icmp_cause {
         packet.extract(hdr.inner_ethernet);
         transition select(hdr.icmp_task.cause, hdr.inner_ethernet.ether_type) {
-            (icmp_cause_t.echo, ETHERTYPE_IPV4): echo_ipv4;
-            (icmp_cause_t.echo, _):              echo_ipv6;
+            (icmp_cause_t.echo, ETHERTYPE_IPV4):     echo_ipv4;
+            (icmp_cause_t.echo, _):                  echo_ipv6;
+            (icmp_cause_t.neighbour, ETHERTYPE_ARP): arp_request;
+            (icmp_cause_t.neighbour, _):             echo_ipv6;
             (_, ETHERTYPE_IPV4):                 quoted_ipv4;
             default:                             quoted_ipv6;
         }
@@ -30,6 +39,55 @@
     state echo_ipv6 {
         packet.extract(hdr.inner_ipv6);
         packet.extract(hdr.icmp);
+        transition select(hdr.inner_ipv6.next_header, (bit<16>) hdr.icmp.type) {
+            (PROTOCOL_ICMPV6, ND_SOLICITATION): solicitation;
+            default:                            accept;
+        }
+    }
+
+    state arp_request {
+        packet.extract(hdr.arp);
+        transition accept;
+    }
+
+    // Up to 32 bytes of options. `neighbour_answer` compares their number with the packet's length.
+    state solicitation {
+        packet.extract(hdr.nd);
+        transition select(hdr.inner_ipv6.payload_length) {
+            32:      nd_option_0;
+            40:      nd_option_0;
+            48:      nd_option_0;
+            56:      nd_option_0;
+            default: accept;
+        }
+    }
+
+    state nd_option_0 {
+        packet.extract(hdr.nd_option_0);
+        transition select(hdr.inner_ipv6.payload_length) {
+            32:      accept;
+            default: nd_option_1;
+        }
+    }
+
+    state nd_option_1 {
+        packet.extract(hdr.nd_option_1);
+        transition select(hdr.inner_ipv6.payload_length) {
+            40:      accept;
+            default: nd_option_2;
+        }
+    }
+
+    state nd_option_2 {
+        packet.extract(hdr.nd_option_2);
+        transition select(hdr.inner_ipv6.payload_length) {
+            48:      accept;
+            default: nd_option_3;
+        }
+    }
+
+    state nd_option_3 {
+        packet.extract(hdr.nd_option_3);
         transition accept;
     }
 
@@ -158,13 +216,20 @@
     state below_2 {
         transition select(meta.quoted[0:0]) {
             1:       quote_1;
-            default: accept;
+            default: after_quote;
         }
     }
 
     state quote_1 {
         packet.extract(hdr.quote_1);
-        transition accept;
+        transition after_quote;
+    }
+
+    state after_quote {
+        transition select(hdr.icmp_task.cause) {
+            icmp_cause_t.tcp_mss: tcp_mss;
+            default:              accept;
+        }
     }
 
 #endif

@@ -32,7 +32,10 @@ control icmp_return_step(inout headers_t hdr, inout metadata_t meta, in bit<16> 
         meta.fragment = fragment_t.whole;
         meta.l4_source = (bit<16>) hdr.icmp.type;
         meta.l4_destination = (bit<16>) hdr.icmp.code;
-        icmp_sent.count((bit<8>) hdr.icmp_task.cause);
+        // `neighbour_mac` counts the others, because it can drop them.
+        if (hdr.icmp_task.cause != icmp_cause_t.neighbour) {
+            icmp_sent.count((bit<8>) hdr.icmp_task.cause);
+        }
         hdr.icmp_task.setInvalid();
     }
 }

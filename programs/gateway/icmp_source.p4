@@ -2,7 +2,8 @@
 //
 // Which address of the gateway sends an ICMP error? The gateway's address in the sender's subnet,
 // as of any router (RFC 1812, section 4.3.2.4). A packet from outside of the region has no subnet
-// here, so the gateway's address in the destination's subnet answers.
+// here, so the gateway's address in the destination's subnet answers. A request for a MAC address is
+// about the gateway's address in the subnet of the target.
 
 #ifndef GATEWAY_ICMP_SOURCE_P4
 #define GATEWAY_ICMP_SOURCE_P4
@@ -72,15 +73,19 @@ control icmp_source_step(in headers_t hdr, inout metadata_t meta, inout gateway_
         own.host_bits = 0;
         own.v4 = 0;
         own.v6 = 0;
-        if (hdr.quoted_ipv4.isValid()) {
+        if (hdr.quoted_ipv4.isValid() || hdr.arp.isValid()) {
             address_v4 = hdr.quoted_ipv4.source;
-            if (hdr.icmp_task.sender == (bit<2>) sender_t.remote) {
+            if (hdr.arp.isValid()) {
+                address_v4 = hdr.arp.target;
+            } else if (hdr.icmp_task.sender == (bit<2>) sender_t.remote) {
                 address_v4 = hdr.quoted_ipv4.destination;
             }
             subnet_gateway_v4.apply();
         } else {
             address_v6 = hdr.quoted_ipv6.source;
-            if (hdr.icmp_task.sender == (bit<2>) sender_t.remote) {
+            if (hdr.nd.isValid()) {
+                address_v6 = hdr.nd.target;
+            } else if (hdr.icmp_task.sender == (bit<2>) sender_t.remote) {
                 address_v6 = hdr.quoted_ipv6.destination;
             }
             subnet_gateway_v6.apply();

@@ -15,7 +15,9 @@ enum bit<8> icmp_cause_t {
     no_route      = 3,   // 3/0, 1/0
     unknown_vm    = 4,   // 3/1, 1/3
     prohibited    = 5,   // 3/13, 1/1
-    echo          = 6    // not an error: the reply to an echo request, 0/0, 129/0
+    echo          = 6,   // not an error: the reply to an echo request, 0/0, 129/0
+    neighbour     = 7,   // not an error: the gateway's MAC address, for ARP or 136/0
+    tcp_mss       = 8    // no message: the MSS of the packet itself is lowered to `mtu`
 }
 
 header icmp_task_h {
@@ -30,7 +32,7 @@ header icmp_task_h {
     bit<1>        over_ipv6;      // whether `tunnel` is an IPv6 address
     bit<1>        reserved;
     bit<8>        l4_type;        // ICMP type of the dropped packet
-    bit<128>      tunnel;         // outer source of the dropped packet
+    bit<128>      tunnel;         // outer source of the dropped packet; for tcp_mss: the flow hash
 }
 
 #endif

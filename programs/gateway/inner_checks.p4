@@ -31,7 +31,12 @@ control inner_checks_step(in headers_t hdr, inout metadata_t meta) {
                   && hdr.inner_ipv4.destination[31:24] != 127
                   && hdr.inner_ipv4.destination[31:16] != 0xa9fe
                   && hdr.inner_ipv4.destination[31:29] != 7;
-        } else {
+            // The usual case is first, because native code takes that path.
+            if (usable) {
+            } else {
+                drop(meta, drop_reason_t.inner_address);
+            }
+        } else if (hdr.inner_ipv6.isValid()) {
             // Neither may be in ::/96, ::ffff:0:0/96, fe80::/10 or ff00::/8.
             usable = hdr.inner_ipv6.source[127:32] != 0
                   && hdr.inner_ipv6.source[127:32] != 0xffff
@@ -41,9 +46,14 @@ control inner_checks_step(in headers_t hdr, inout metadata_t meta) {
                   && hdr.inner_ipv6.destination[127:32] != 0xffff
                   && hdr.inner_ipv6.destination[127:118] != 0x3fa
                   && hdr.inner_ipv6.destination[127:120] != 0xff;
-        }
-        if (!usable) {
-            drop(meta, drop_reason_t.inner_address);
+            if (usable) {
+            } else if (meta.protocol == PROTOCOL_ICMPV6 && meta.l4_source == ND_SOLICITATION) {
+                meta.asks_neighbour = true;   // `neighbour` ends its processing
+            } else {
+                drop(meta, drop_reason_t.inner_address);
+            }
+        } else {
+            meta.asks_neighbour = true;   // ARP
         }
     }
 }

@@ -76,6 +76,10 @@ struct metadata_t {
     drop_reason_t drop_reason;
     punt_reason_t punt_reason;
 
+    // Whether the tier has one pass of packets: a switch. The program only reads it. The version of
+    // the program for a switch has true in its place (see pna.p4), and no code of other tiers.
+    bool          one_pass_only;
+
     // parser: the kind of a packet for the gateway itself (none: no kind of its own), whether the
     // frame has bytes after the outer packet, and the inner flow.
     punt_reason_t punt_kind;
@@ -85,10 +89,14 @@ struct metadata_t {
     bit<16>       l4_destination;  // port or ICMP code; otherwise, and for later fragments, 0
     fragment_t    fragment;
     extensions_t  extensions;      // headers between IP and layer 4
+    bool          opens_tcp;       // TCP with SYN, directly after the IP header
 
     // vxlan_checks: fields of the received outer header for the new one.
     bit<6>        outer_dscp;
     ecn_t         outer_ecn;
+
+    // inner_checks: ARP, or a neighbour solicitation with addresses that are not routed.
+    bool          asks_neighbour;
 
     // classify.
     sender_t      sender;
@@ -103,6 +111,10 @@ struct metadata_t {
     vpc_t         vpc;             // source VPC
     instance_t    instance;        // routing instance for the lookup of the destination
     extensions_t  refused;         // by either VPC
+    bool          answers_neighbours;  // the gateway answers ARP and neighbour solicitations
+    bool          limits_mss;      // one of both VPCs has a limit of TCP segments, in bytes:
+    bit<16>       mss_v4;          //   over IPv4
+    bit<16>       mss_v6;          //   over IPv6
     scope_t       scope;
     list_t        in_list;         // list that decides after the source VPC's list
     vni_t         to_vni;          // VNI of the sent packet
@@ -115,8 +127,9 @@ struct metadata_t {
     // flow_hash, underlay.
     bit<32>       flow_hash;
     next_hop_t    next_hop;
+    bit<12>       vid;             // VLAN of the sent frame; 0: no tag
 
-    // Second pass: bytes quoted after the IP header.
+    // Second pass: bytes quoted after the IP header, or bytes of TCP options before the MSS.
     bit<16>       quoted;
 }
 

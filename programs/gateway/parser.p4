@@ -36,6 +36,7 @@ parser gateway_parser(packet_in packet,
     bit<16>      words = 0;
     bit<32>      word = 0;
     bit<8>       kind = 0;
+    bit<320>     options = 0;
     fragment_t   part = fragment_t.whole;
     extensions_t seen = 0;
 
@@ -49,6 +50,10 @@ parser gateway_parser(packet_in packet,
         meta.fragment = fragment_t.whole;
         meta.extensions = 0;
         meta.trailer = false;
+        meta.asks_neighbour = false;
+        meta.opens_tcp = false;
+        meta.answers_neighbours = false;
+        meta.limits_mss = false;
         meta.sender = sender_t.unknown;
         meta.to_router_address = false;
         meta.tunnel_v6 = 0;
@@ -68,6 +73,7 @@ parser gateway_parser(packet_in packet,
             ETHERTYPE_LLDP:  kind_link_protocol;
             ETHERTYPE_LACP:  kind_link_protocol;
             ETHERTYPE_EAPOL: kind_link_protocol;
+            ETHERTYPE_VLAN:  outer_vlan;
             default:         accept;
         }
     }
@@ -151,8 +157,9 @@ parser gateway_parser(packet_in packet,
         }
     }
 
-    // Kinds of packets for the gateway itself.
+    // Kinds of packets for the gateway itself, and frames with a VLAN tag.
     #include "punt_parser.p4"
+    #include "vlan_parser.p4"
 
     // ---- overlay ----------------------------------------------------------------------------
 
@@ -303,7 +310,10 @@ parser gateway_parser(packet_in packet,
         bit<32> first_word = packet.lookahead<bit<32>>();
         meta.l4_source = first_word[31:16];
         meta.l4_destination = first_word[15:0];
-        transition accept;
+        transition select(meta.protocol) {
+            PROTOCOL_TCP: tcp;
+            default:      accept;
+        }
     }
 
     state icmp {
@@ -312,6 +322,9 @@ parser gateway_parser(packet_in packet,
         meta.l4_destination = (bit<16>) first_word[23:16];
         transition accept;
     }
+
+    // TCP directly after the IP header.
+    #include "tcp_parser.p4"
 
     // ---- options and extension headers --------------------------------------------------------
     // IPv4 options, IPv6 extension headers (RFC 8200, section 4; RFC 7045) and authentication
@@ -564,8 +577,9 @@ parser gateway_parser(packet_in packet,
         transition walk_ipv6;
     }
 
-    // The second pass: a packet that causes an ICMP message.
+    // The second pass: a packet that causes an ICMP message, or opens a TCP connection.
     #include "icmp_parser.p4"
+    #include "tcp_mss_parser.p4"
 }
 
 #endif

@@ -43,6 +43,7 @@
         }
     }
 
+    state kind_vlan          { meta.punt_kind = punt_reason_t.vlan; transition accept; }
     state kind_link_protocol { meta.punt_kind = punt_reason_t.link_protocol; transition accept; }
     state kind_arp           { meta.punt_kind = punt_reason_t.arp; transition accept; }
     state kind_nd            { meta.punt_kind = punt_reason_t.nd; transition accept; }

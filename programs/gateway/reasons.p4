@@ -24,6 +24,7 @@ enum bit<8> drop_reason_t {
     vxlan_flag_i_clear     = 10,   // the VXLAN header has no valid VNI (RFC 7348, section 5)
     underlay_other_mac     = 11,   // the frame is for another MAC (RFC 1812, section 5.3.4)
     unknown_source         = 12,   // VXLAN from an address of neither a server nor a remote
+    underlay_other_vlan    = 63,   // the frame has a VLAN tag that no uplink of this port has
     nd_hop_limit           = 13,   // neighbour discovery that a router has forwarded (RFC 4861, 6.1)
     parser_limit           = 15,   // any other error of the parser
 
@@ -71,7 +72,13 @@ enum bit<8> drop_reason_t {
     // besides.
     icmp_limited           = 56,   // an ICMP message: the VM or the VPC has caused too many
     icmp_forbidden         = 57,   // an ICMP error that must not be sent (RFC 1812, RFC 4443)
-    gateway_closed         = 58    // to the gateway's address in a subnet, other than an echo request
+    gateway_closed         = 58,   // to the gateway's address in a subnet, other than an echo request
+
+    // Requests for the gateway's MAC address in a VPC, where it answers them.
+    neighbour_other        = 59,   // ARP or a neighbour solicitation for an address of another
+    neighbour_invalid      = 60,   // opcode, length or option of a request (RFC 826; RFC 4861, 7.1.1)
+    neighbour_checksum     = 61,   // wrong checksum of a neighbour solicitation
+    neighbour_conflict     = 62    // a VM announces the gateway's address as its own (RFC 5227)
 }
 
 enum bit<8> punt_reason_t {
@@ -86,7 +93,10 @@ enum bit<8> punt_reason_t {
     bfd                    = 135,  // RFC 5881, RFC 5883, RFC 7130
     dhcp                   = 136,  // DHCP, DHCPv6
     icmp                   = 137,  // ICMP and ICMPv6 messages that are no errors, such as echo
-    icmp_error             = 138   // ICMP and ICMPv6 errors, such as packet too big
+    icmp_error             = 138,  // ICMP and ICMPv6 errors, such as packet too big
+    neighbour              = 139,  // a VM asks for the gateway's MAC, from a switch, which cannot answer
+    tcp_mss                = 140,  // TCP with SYN of a VPC with a limit, from a switch, which reads no options
+    vlan                   = 141   // a frame with a VLAN tag, from a switch, which has no entries of VLANs
 }
 
 #endif

@@ -46,6 +46,18 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
         meta.refused = meta.refused | refused;
     }
 
+    /// As `peer`, between VPCs of which one limits the segments of its TCP connections. `mss` is the
+    /// lower limit of both, over the IP version of the table.
+    action peer_limited(list_t acl, vni_t vni, extensions_t refused, bit<16> mss) {
+        meta.scope = scope_t.peer;
+        meta.in_list = acl;
+        meta.to_vni = vni;
+        meta.refused = meta.refused | refused;
+        meta.limits_mss = true;
+        meta.mss_v4 = mss;
+        meta.mss_v6 = mss;
+    }
+
     /// The tenant's data centre, at a remote tunnel end point that expects `vni`. `transit` is the
     /// list of the VPCs on the path; NO_TRANSIT if there are none.
     action idc(remote_t remote, vni_t vni, transit_t transit) {
@@ -81,7 +93,7 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
             meta.instance:              exact @name("instance");
             hdr.inner_ipv4.destination: lpm   @name("destination");
         }
-        actions = { local; peer; idc; cross_region; internet; blackhole; no_route; }
+        actions = { local; peer; peer_limited; idc; cross_region; internet; blackhole; no_route; }
         const default_action = no_route();
         size = 1048576;
     }
@@ -91,7 +103,7 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
             meta.instance:              exact @name("instance");
             hdr.inner_ipv6.destination: lpm   @name("destination");
         }
-        actions = { local; peer; idc; cross_region; internet; blackhole; no_route; }
+        actions = { local; peer; peer_limited; idc; cross_region; internet; blackhole; no_route; }
         const default_action = no_route();
         size = 1048576;
     }

@@ -34,13 +34,29 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
         vpc_received.count(vpc);
     }
 
+    /// Like the others, for a VPC with more options: whether it restricts its sources, whether the
+    /// gateway answers ARP and neighbour solicitations, and whether the packets that open TCP
+    /// connections must not ask for more bytes of data in a segment than `mss_v4` or `mss_v6`.
+    action set_vpc_with(vpc_t vpc, instance_t instance, extensions_t refused, bit<1> strict,
+                        bit<1> answers, bit<1> limits, bit<16> mss_v4, bit<16> mss_v6) {
+        meta.vpc = vpc;
+        meta.instance = instance;
+        meta.refused = refused;
+        strict_sources = (bool) strict;
+        meta.answers_neighbours = (bool) answers;
+        meta.limits_mss = (bool) limits;
+        meta.mss_v4 = mss_v4;
+        meta.mss_v6 = mss_v6;
+        vpc_received.count(vpc);
+    }
+
     action unknown_vni() {
         drop(meta, drop_reason_t.unknown_vni);
     }
 
     table tenant {
         key = { hdr.vxlan.vni: exact @name("vni"); }
-        actions = { set_vpc; set_strict_vpc; @defaultonly unknown_vni; }
+        actions = { set_vpc; set_strict_vpc; set_vpc_with; @defaultonly unknown_vni; }
         const default_action = unknown_vni();
         size = 1048576;
     }

@@ -79,6 +79,17 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
     action forward(PortId_t port, mac_t port_mac, mac_t neighbour_mac, bit<16> mtu) {
         hdr.outer_ethernet.source = port_mac;
         hdr.outer_ethernet.destination = neighbour_mac;
+        meta.vid = 0;
+        port_mtu = mtu;
+        send_to_port(port);
+    }
+
+    /// As `forward`, in a VLAN. `encap` adds the tag, because the egress of a chip, which starts
+    /// behind this table, would have to parse it.
+    action forward_tagged(PortId_t port, mac_t port_mac, mac_t neighbour_mac, bit<16> mtu, bit<12> vid) {
+        hdr.outer_ethernet.source = port_mac;
+        hdr.outer_ethernet.destination = neighbour_mac;
+        meta.vid = vid;
         port_mtu = mtu;
         send_to_port(port);
     }
@@ -100,7 +111,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
 
     table next_hop {
         key = { meta.next_hop: exact @name("next_hop"); }
-        actions = { forward; resolve; path_down; @defaultonly unknown_next_hop; }
+        actions = { forward; forward_tagged; resolve; path_down; @defaultonly unknown_next_hop; }
         const default_action = unknown_next_hop();
         size = 65536;
     }

@@ -48,6 +48,7 @@ action order_icmp(inout headers_t hdr, inout metadata_t meta, in icmp_cause_t ca
     // so that a switch, which has no second pass, can leave the order out as a whole.
     hdr.icmp_task.tunnel = meta.tunnel_v6 | (ipv6_t) hdr.outer_ipv4.source | (ipv6_t) meta.tunnel_v4;
     hdr.outer_ethernet.setInvalid();
+    hdr.outer_vlan.setInvalid();
     hdr.outer_ipv4.setInvalid();
     hdr.outer_ipv6.setInvalid();
     hdr.outer_udp.setInvalid();

@@ -26,9 +26,20 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
 
     /// The gateway's own address in a subnet of a VPC in which it answers.
     action gateway_address() {
-        meta.punt_reason = punt_reason_t.gateway_address;
-        send_to_port(CPU);   // from a switch, which has no second pass
+        if (meta.one_pass_only) {
+            to_cpu(meta, punt_reason_t.gateway_address);
+        }
         order_icmp(hdr, meta, icmp_cause_t.echo, 0);
+    }
+
+    /// The same over IPv6 in a VPC in which it only tells its MAC address: it answers a solicitation to
+    /// the address itself, by which a VM asks whether its neighbour entry still holds (RFC 4861,
+    /// section 7.3). Both tables have the action, because a chip can have both in one memory.
+    action neighbour_address() {
+        if (meta.one_pass_only) {
+            to_cpu(meta, punt_reason_t.neighbour);
+        }
+        order_icmp(hdr, meta, icmp_cause_t.neighbour, 0);
     }
 
     action unknown_vm() {
@@ -40,7 +51,9 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
             meta.to_vni:                exact @name("vni");
             hdr.inner_ipv4.destination: exact @name("vm") @format(IPV4_ADDRESS);
         }
-        actions = { on_server_v4; on_server_v6; gateway_address; @defaultonly unknown_vm; }
+        actions = {
+            on_server_v4; on_server_v6; gateway_address; neighbour_address; @defaultonly unknown_vm;
+        }
         const default_action = unknown_vm();
         size = 2097152;
     }
@@ -50,7 +63,9 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
             meta.to_vni:                exact @name("vni");
             hdr.inner_ipv6.destination: exact @name("vm") @format(IPV6_ADDRESS);
         }
-        actions = { on_server_v4; on_server_v6; gateway_address; @defaultonly unknown_vm; }
+        actions = {
+            on_server_v4; on_server_v6; gateway_address; neighbour_address; @defaultonly unknown_vm;
+        }
         const default_action = unknown_vm();
         size = 2097152;
     }

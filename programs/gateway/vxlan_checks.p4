@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is the packet valid VXLAN with a routable packet inside? The parser has already checked
+// Is the packet valid VXLAN with a routable packet, or ARP, inside? The parser has already checked
 // each header alone (versions, IPv4 checksums, truncation). These checks need several
 // headers.
 //
@@ -39,6 +39,8 @@ control vxlan_checks_step(in headers_t hdr, inout metadata_t meta) {
             inner_frame = 30 + (bit<32>) hdr.inner_ipv4.total_length;
         } else if (hdr.inner_ipv6.isValid()) {
             inner_frame = 70 + (bit<32>) hdr.inner_ipv6.payload_length;
+        } else if (hdr.inner_ethernet.ether_type == ETHERTYPE_ARP) {
+            inner_frame = 58;
         } else {
             if (hdr.inner_ethernet.ether_type == ETHERTYPE_VLAN
                 || hdr.inner_ethernet.ether_type == ETHERTYPE_QINQ) {

@@ -38,6 +38,11 @@
 // `cpu_reason`) of `punt_reason_t` (`cpu_reason_t`) has the reason for a packet to the CPU. Traces
 // and metrics show the names of the members; 0 means "none given". Both enums share one set of
 // numbers.
+//
+// A switch has one pass of packets. A program that recirculates packets can ask for this by a bool
+// `one_pass_only` of its user metadata, which it only reads. It is false, except in the version of
+// the program for a switch, which has true wherever the program reads it. On each path to
+// recirculate(), that version has to have a verdict.
 
 #ifndef __PNA_P4__
 #define __PNA_P4__

@@ -244,7 +244,8 @@ def not_tunnelled():
         yield drop(f"for {to}", RED_A, frame, "not_for_gateway")
     yield drop("for 2001:db8::9", RED_A, Ether(**mac) / IPv6(src=v6, dst="2001:db8::9") / UDP(dport=4789) / inside, "not_for_gateway")
     for ether_type in (0x0000, 0x0806 + 1, 0x8100, 0x8847, 0xFFFF):
-        yield drop(f"EtherType {ether_type:#06x}", RED_A, Ether(**mac, type=ether_type) / Raw(b"\x45" * 64), "underlay_not_ip")
+        reason = "underlay_other_vlan" if ether_type == 0x8100 else "underlay_not_ip"
+        yield drop(f"EtherType {ether_type:#06x}", RED_A, Ether(**mac, type=ether_type) / Raw(b"\x45" * 64), reason)
 
 
 def wrong_underlay():

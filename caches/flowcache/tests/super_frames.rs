@@ -26,7 +26,7 @@ servers:
   - {name: s2, address: 192.0.2.12, uplinks: [u2]}
   - {name: s3, address: '2001:db8::13', uplinks: [u2]}
 vpcs:
-  - {name: red, vni: 100, subnets: [10.0.0.0/24, 'fd00:100::/64']}
+  - {name: red, vni: 100, subnets: [10.0.0.0/24, 'fd00:100::/64'], tcp_mss: 1300}
 vms:
   - {name: a, vpc: red, server: s1, mac: 02:00:00:77:00:01, addresses: [10.0.0.11, 'fd00:100::11']}
   - {name: b, vpc: red, server: s2, mac: 02:00:00:10:00:02, addresses: [10.0.0.12, 'fd00:100::12']}
@@ -47,7 +47,10 @@ fn random_packet(rng: &mut fastrand::Rng, payload: usize, segment: usize) -> Pac
         transport.extend([0, 0]);
     } else {
         transport.extend(rng.u32(..).to_be_bytes());
-        transport.extend([0, 0, 0, 9, 0x50, rng.u8(..), 2, 0, 0, 0, 0, 0]);
+        // With SYN, the gateway lowers the MSS, whose checksum is open, too.
+        let options: &[u8] = [&[][..], &[2, 4, 5, 0xb4], &[1, 2, 4, 5, 0xb4, 0, 0, 0]][rng.usize(..3)];
+        transport.extend([0, 0, 0, 9, (5 + options.len() as u8 / 4) << 4, rng.u8(..), 2, 0, 0, 0, 0, 0]);
+        transport.extend(options);
     }
     let header = transport.len();
     transport.resize(header + payload, 0x5a);

@@ -201,6 +201,26 @@ fn a_port_that_cuts_gets_the_super_frame() {
     }
 }
 
+/// The kernel does not cut a tunnel behind a VLAN tag.
+#[test]
+fn a_super_frame_in_a_vlan_is_cut() {
+    let abilities = TxOffloads { checksum: true, plain_tcp: true, tunnelled_tcp: true };
+    for fields in forms(3000) {
+        let whole = open(&fields, 1000);
+        let untagged = finish(whole.clone(), TxOffloads::default()).unwrap();
+        let mut tagged = whole;
+        tagged.prepend(4).unwrap();
+        tagged.bytes_mut().copy_within(4..16, 0);
+        tagged.bytes_mut()[12..16].copy_from_slice(&[0x81, 0, 0, 100]);
+        let segments = finish(tagged, abilities).unwrap();
+        assert_eq!(segments.len(), untagged.len());
+        for (segment, untagged) in segments.iter().zip(&untagged) {
+            assert_eq!(segment.bytes()[12..16], [0x81, 0, 0, 100]);
+            assert_eq!(segment.len(), untagged.len() + 4);
+        }
+    }
+}
+
 #[test]
 fn changed_headers_are_found_again() {
     for whole in forms(2500).filter(|fields| fields.outer_ipv6 == Some(false) && !fields.outer_checksum) {

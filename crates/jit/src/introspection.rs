@@ -3,6 +3,8 @@
 use crate::engine::{Execution, Jit};
 use crate::plan::stages::StageInfo;
 use crate::program::CompiledProgram;
+use crate::vector_refusal::VectorRefusal;
+use std::collections::BTreeMap;
 
 impl Jit {
     /// Returns the number of lookups after the first that are cloned for packets of the hot path
@@ -26,6 +28,23 @@ impl Jit {
     /// Returns the number of stages that have vector code on this machine.
     pub fn vector_stage_count(&self) -> usize {
         self.program().map_or(0, |program| program.native.lanes().iter().flatten().count())
+    }
+
+    /// Returns why the program has no vector code; `None` if it has some, or if the interpreter runs
+    /// it ([`Jit::fallback_reason`]).
+    pub fn vector_refusal(&self) -> Option<VectorRefusal> {
+        self.program()?.vector_refusal
+    }
+
+    /// Returns the packets of all workers that took the code for one packet because the program has no
+    /// other, by the name of the reason.
+    pub fn vector_refusal_counts(&self) -> BTreeMap<&'static str, u64> {
+        let Some(refusal) = self.vector_refusal() else { return BTreeMap::new() };
+        let stages = self.stats().stages;
+        BTreeMap::from([(
+            refusal.name(),
+            stages.iter().filter(|stage| stage.is_entry).map(|stage| stage.packets).sum(),
+        )])
     }
 
     /// Sets the smallest batch for the vector path, whether or not it is faster; for tests.

@@ -14,7 +14,7 @@
 //! | layer | contents | files |
 //! |---|---|---|
 //! | shared | memory shared by code and run time; CRCs; counters | `{abi,crc,counters}.rs` |
-//! | | reasons for falling back to the interpreter | `fallback_reason.rs` |
+//! | | reasons for falling back to the interpreter, and for having no vector code | `fallback_reason.rs`, `vector_refusal.rs` |
 //! | analysis | flow graph, headers, slots, constants, validity, ordered calls | `analysis/` |
 //! | plan | stages, the hot path and its clones, paired lookups | `plan/` |
 //! | | layouts of frames, worker memory, vector lists, records, statistics | `plan/*_layout.rs` |
@@ -66,6 +66,7 @@ mod recorder;
 pub mod rewrite;
 mod runtime;
 mod stats;
+mod vector_refusal;
 mod verdict;
 mod worker;
 
@@ -79,3 +80,4 @@ pub use packet_written::FlowTableCounts;
 pub use plan::record_layout::MAX_DECISIONS;
 pub use record::{PacketRecord, RecordedLookup};
 pub use stats::{ActionStats, EngineStats, StageStats, TableStats};
+pub use vector_refusal::VectorRefusal;

@@ -20,6 +20,7 @@ use crate::plan::stats_layout::StatsLayout;
 use crate::plan::vector_layout::VectorLayout;
 use crate::plan::{StagePlan, check_supported};
 use crate::runtime::{ActionTemplate, CallTarget, EntryTemplate, HitEffects, Runtime, helper_addresses};
+use crate::vector_refusal::VectorRefusal;
 use interp::Config;
 use interp::host::{ExternHost, SelectorHash};
 use ir::added_table;
@@ -48,6 +49,8 @@ pub struct CompiledProgram {
     pub frame_stride: u32,
     /// Layout of a worker's memory.
     pub memory: MemoryLayout,
+    /// Why the program has no vector code; `None` if it has some.
+    pub vector_refusal: Option<VectorRefusal>,
     /// Offset of the list of emitted headers in a frame.
     pub emitted_offset: u32,
     /// The stages in execution order, with the table that each looks up and the size of its keys.
@@ -122,9 +125,13 @@ impl CompiledProgram {
         let counters = counter_sizes(&pipeline);
         let truncates = calls_extern(&pipeline, |func| func == ExternFn::Truncate);
         let plain = InPlaceForward::new(&config, pipeline.arch);
-        // Code for eight packets does not know tables that packets write.
-        let has_vector_path = !records && written.is_empty() && crate::lanes::supported();
-        let memory = memory_layout(&compiled, (&plan, &layout), &stages, stats_layout.cell_count, has_vector_path);
+        let (memory, vector_refusal) = memory_layout(
+            &compiled,
+            (&plan, &layout),
+            &stages,
+            stats_layout.cell_count,
+            vector_refusal_of_engine(records, written),
+        );
         let codegen = CodegenContext {
             pipeline: &compiled,
             plan: &plan,
@@ -179,6 +186,7 @@ impl CompiledProgram {
             native,
             frame_stride: layout.stride,
             memory,
+            vector_refusal,
             emitted_offset: layout.emitted,
             counters,
             stats_layout,
@@ -236,18 +244,30 @@ impl CompiledProgram {
     }
 }
 
-/// Computes the layout of a worker's memory, with lists for the vector path if there is one.
+/// Returns why a program has no vector code, whatever its stages are.
+fn vector_refusal_of_engine(records: bool, written: &PacketWrittenTables) -> Option<VectorRefusal> {
+    if records || !crate::lanes::supported() {
+        return Some(VectorRefusal::NotSupported);
+    }
+    (!written.is_empty()).then_some(VectorRefusal::PacketWrittenTables)
+}
+
+/// Computes the layout of a worker's memory, with lists for the vector path unless there is a reason
+/// against it, which is returned as well.
 fn memory_layout(
     pipeline: &Pipeline,
     (plan, layout): (&StagePlan, &FrameLayout),
     stages: &[StageInfo],
     cells: usize,
-    has_vector_path: bool,
-) -> MemoryLayout {
+    refusal: Option<VectorRefusal>,
+) -> (MemoryLayout, Option<VectorRefusal>) {
     let memory = MemoryLayout::new(pipeline.tables.len(), pipeline.externs.len(), cells, stages);
     let counts = (cells, count_sites(pipeline));
-    let lanes = has_vector_path.then(|| VectorLayout::new(pipeline, plan, layout, stages, counts, memory.end()));
-    memory.with_vector_layout(lanes.flatten())
+    let lanes = match refusal {
+        Some(refusal) => Err(refusal),
+        None => VectorLayout::new(pipeline, plan, layout, stages, counts, memory.end()),
+    };
+    (memory.with_vector_layout(lanes.as_ref().ok().cloned()), lanes.err())
 }
 
 /// Returns the number of elements of each extern object that is counted in place.

@@ -5,7 +5,7 @@ use crate::host_side::{HostSide, PuntRates};
 use crate::item_list::ItemList;
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::underlay_source::{DEFAULT_MAX_ROUTES, MAIN_TABLE, UnderlaySource};
-use crate::values::{Mac, Ports, Prefix, Protocol};
+use crate::values::{Mac, Ports, Prefix, Protocol, TcpMss};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -85,6 +85,11 @@ pub struct Gateway {
     #[schemars(with = "NumberWithPos<u32>")]
     #[schemars(range(min = 576, max = 65_515))]
     pub min_path_mtu: Option<NumberWithPos<u32>>,
+    /// Secret of the hash of flows, which decides about the source ports of tunnels and the paths of
+    /// flows. Gateways with the same one choose alike; 0: none. Default: chosen at random by the node.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
+    pub flow_secret: Option<NumberWithPos<u32>>,
     /// Rates at which packets for the host pass to the host sides of uplinks. Only with an uplink
     /// that has a host side.
     #[serde(default, deserialize_with = "non_null")]
@@ -131,6 +136,10 @@ pub struct IcmpLimits {
     pub other: IcmpRates,
     /// Echo replies. Default: 20 and 2000.
     pub reply: IcmpRates,
+    /// Answers with the gateway's MAC address. Default: 20 and 2000.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "IcmpRates")]
+    pub neighbours: Option<IcmpRates>,
 }
 
 /// Messages per second. A machine may cause those of two seconds at once (other errors: of three),
@@ -160,6 +169,12 @@ pub struct Uplink {
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "WithPos<Mac>")]
     pub peer_mac: Option<WithPos<Mac>>,
+    /// VLAN of the underlay on this port: packets from it have this tag (IEEE 802.1Q), and packets to it
+    /// get it. Default: no tag.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u16>")]
+    #[schemars(range(min = 1, max = 4094))]
+    pub vlan: Option<NumberWithPos<u16>>,
     /// Largest IP packet of the port, in bytes. Default 1600. It is 50 bytes (IPv6 underlay: 70)
     /// more than the largest packet of a tenant.
     #[serde(default, deserialize_with = "non_null")]
@@ -258,6 +273,11 @@ pub struct Vpc {
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Answer>>>")]
     pub answer: Vec<WithPos<Answer>>,
+    /// Largest TCP segment that connections of its machines may agree on, in bytes, or `auto`: what fits
+    /// the uplink with the smallest MTU. Default: no limit.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<TcpMss>")]
+    pub tcp_mss: Option<WithPos<TcpMss>>,
     /// Routes beyond its own subnets and those of its peers.
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Route>>>")]
@@ -293,6 +313,8 @@ pub struct Vpc {
 pub enum Answer {
     /// ICMP and ICMPv6 echo requests: ping.
     Echo,
+    /// ARP requests and neighbour solicitations for the gateway's addresses in the subnets.
+    Neighbours,
 }
 
 /// A kind of options or extension headers between IP and layer 4.
@@ -325,6 +347,11 @@ impl Extension {
 }
 
 impl Vpc {
+    /// Returns whether the gateway answers these requests.
+    pub fn answers(&self, requests: Answer) -> bool {
+        self.answer.iter().any(|answer| answer.value == requests)
+    }
+
     /// Returns a VPC with the name and VNI of `of` and nothing else.
     pub(crate) fn name_and_vni_only(of: &Vpc) -> Vpc {
         Vpc {
@@ -333,6 +360,7 @@ impl Vpc {
             subnets: Vec::new(),
             gateways: Vec::new(),
             answer: Vec::new(),
+            tcp_mss: None,
             routes: Vec::new(),
             route_tables: Vec::new(),
             policy: Vec::new(),

@@ -14,6 +14,7 @@ impl ShiftInside for crate::values::Mac {}
 impl ShiftInside for crate::values::Prefix {}
 impl ShiftInside for crate::values::Ports {}
 impl ShiftInside for crate::values::Protocol {}
+impl ShiftInside for crate::values::TcpMss {}
 impl ShiftInside for std::net::IpAddr {}
 impl ShiftInside for Answer {}
 impl ShiftInside for Extension {}
@@ -34,16 +35,16 @@ macro_rules! shift_fields {
 
 shift_fields!(Shift::relocate for RegionFile: region, gateway, uplinks, servers, remotes, vpcs, peerings, vms; fixed:);
 shift_fields!(Shift::relocate for Vm: name, vpc, server, mac, addresses; fixed:);
-shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, routes, route_tables, policy, acl, drop; fixed: acl_default, strict_sources);
+shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, routes, route_tables, policy, acl, drop; fixed: acl_default, strict_sources);
 shift_fields!(Shift::relocate for RouteTable: name, routes; fixed:);
 shift_fields!(Shift::relocate for PolicyRoute: from, table; fixed:);
 shift_fields!(Shift::relocate for FlatRoute: origin; fixed: prefix, scope, target, via);
 shift_fields!(ShiftInside::relocate_inside for Route: to, peer, remote, vni; fixed: internet, blackhole);
 shift_fields!(ShiftInside::relocate_inside for AclRule: priority, protocol, from, to, source_ports, ports, icmp_type, icmp_code; fixed: action, direction);
-shift_fields!(Shift::relocate for Gateway: mac, vteps, sources, table, max_routes, min_path_mtu, punt_rates, icmp_limits; fixed: underlay);
-shift_fields!(Shift::relocate for Uplink: name, port, mac, peer_mac, mtu, host; fixed:);
+shift_fields!(Shift::relocate for Gateway: mac, vteps, sources, table, max_routes, min_path_mtu, flow_secret, punt_rates, icmp_limits; fixed: underlay);
+shift_fields!(Shift::relocate for Uplink: name, port, mac, peer_mac, vlan, mtu, host; fixed:);
 shift_fields!(Shift::relocate for HostSide: tap, interface, addresses; fixed:);
-shift_fields!(Shift::relocate for IcmpLimits: too_big, other, reply; fixed:);
+shift_fields!(Shift::relocate for IcmpLimits: too_big, other, reply, neighbours; fixed:);
 shift_fields!(Shift::relocate for IcmpRates: vm, vpc; fixed:);
 shift_fields!(Shift::relocate for Server: name, address, uplinks; fixed:);
 shift_fields!(Shift::relocate for Remote: name, kind, address, vni, mac, uplinks, sources; fixed:);

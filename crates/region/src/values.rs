@@ -188,6 +188,33 @@ impl FromStr for Protocol {
     }
 }
 
+/// A limit of TCP segments.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TcpMss {
+    /// What fits the uplink with the smallest MTU.
+    Auto,
+    /// A number of bytes of data in a segment.
+    Bytes(u16),
+}
+
+impl TcpMss {
+    /// Limits that a file can give: from what each host has to take (RFC 9293, section 3.7.1) to what
+    /// fits in the largest IP packet.
+    const RANGE: std::ops::RangeInclusive<u16> = 536..=65_495;
+}
+
+impl FromStr for TcpMss {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(TcpMss::Auto);
+        }
+        let bytes = decimal(text).filter(|bytes| TcpMss::RANGE.contains(bytes)).map(TcpMss::Bytes);
+        let [least, most] = [TcpMss::RANGE.start(), TcpMss::RANGE.end()];
+        bytes.ok_or_else(|| format!("{} is no limit of TCP segments: auto, or {least} to {most}", quoted(text)))
+    }
+}
+
 /// Implements deserialization and the JSON Schema of a scalar that is written as a string or as a
 /// plain number.
 macro_rules! from_text {
@@ -223,6 +250,7 @@ from_text! {
     Prefix: "an IPv4 or IPv6 prefix, or an address", "10.0.0.0/24", { "type": "string" };
     Ports: "a port, a range of ports, or any", "8000-8999",
         { "type": ["string", "integer"], "minimum": 0, "maximum": 65535 };
+    TcpMss: "auto, or a number of bytes", "1360", { "type": ["string", "integer"], "minimum": 536, "maximum": 65495 };
     Protocol: "tcp, udp, icmp, icmpv6, sctp, udplite, dccp, any, or a protocol number", "tcp",
         { "type": ["string", "integer"], "minimum": 0, "maximum": 255 };
 }

@@ -24,18 +24,20 @@ fn everything() -> Value {
         "region": "r",
         "gateway": {
             "mac": "02:00:00:00:00:01", "vteps": ["192.0.2.1", "2001:db8::1"], "sources": ["203.0.113.0/24"],
-            "underlay": "kernel", "table": 254, "max_routes": 100, "min_path_mtu": 1400,
+            "underlay": "static", "table": 254, "max_routes": 100, "min_path_mtu": 1400, "flow_secret": 7,
             "punt_rates": {
                 "arp": 600, "nd": 600, "bgp": 6000, "bfd": 6000, "link_protocol": 300, "link_local": 300, "dhcp": 100,
                 "icmp": 600, "icmp_error": 1000, "gateway_address": 600,
             },
             "icmp_limits": {
                 "too_big": {"vm": 50, "vpc": 1000}, "other": {"vm": 10, "vpc": 500}, "reply": {"vm": 20, "vpc": 2000},
+                "neighbours": {"vm": 20, "vpc": 2000},
             },
         },
         "uplinks": [
             {
                 "name": "u", "port": 1, "mac": "02:00:00:00:01:01", "peer_mac": "02:00:00:00:01:02", "mtu": 1600,
+                "vlan": 100,
                 "host": {"tap": "tgu1", "addresses": ["198.51.100.1"]},
             },
             {
@@ -50,7 +52,8 @@ fn everything() -> Value {
         }],
         "vpcs": [
             {
-                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo"],
+                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo", "neighbours"],
+                "tcp_mss": 1360,
                 "routes": [
                     {"to": "10.1.0.0/24", "peer": "b"}, {"to": "10.2.0.0/24", "remote": "x", "vni": 6},
                     {"to": "10.3.0.0/24", "internet": true}, {"to": "10.4.0.0/24", "blackhole": true},

@@ -135,6 +135,8 @@ pub struct VxlanFrame {
     pub inner_type: Option<u16>,
     /// Inner packet.
     pub inner: IpPacket,
+    /// Bytes after the inner Ethernet header in place of the inner packet.
+    pub content: Option<Vec<u8>>,
 }
 
 /// Source MAC address of inner frames.
@@ -148,7 +150,17 @@ impl VxlanFrame {
     /// Creates a frame with default values for the other fields.
     pub fn new(outer: (IpAddr, IpAddr), vni: u32, inner: IpPacket) -> VxlanFrame {
         let inner_macs = [GATEWAY_MAC, VM_MAC];
-        VxlanFrame { outer, outer_tos: (0, 0), vni, flags: 8, mac: GATEWAY_MAC, inner_macs, inner_type: None, inner }
+        VxlanFrame {
+            outer,
+            outer_tos: (0, 0),
+            vni,
+            flags: 8,
+            mac: GATEWAY_MAC,
+            inner_macs,
+            inner_type: None,
+            inner,
+            content: None,
+        }
     }
 
     /// Returns the bytes of the frame.
@@ -156,7 +168,7 @@ impl VxlanFrame {
         let mut frame = Vec::new();
         let [to, from] = self.inner_macs;
         ethernet(&mut frame, to, from, self.inner_type.unwrap_or(self.inner.ether_type()));
-        frame.extend(self.inner.bytes());
+        frame.extend(self.content.clone().unwrap_or_else(|| self.inner.bytes()));
         let mut udp = [50000u16.to_be_bytes(), 4789u16.to_be_bytes()].concat();
         udp.extend((16 + frame.len() as u16).to_be_bytes());
         udp.extend([0, 0, self.flags, 0, 0, 0]);

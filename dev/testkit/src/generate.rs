@@ -13,14 +13,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// from 1 on, in the second subnets from 3 on.
 pub fn random_region(rng: &mut Rng) -> String {
     let sources = ["", ", sources: [203.0.113.0/28, '2001:db8:f::/48']", ", sources: [203.0.113.0/24]"][rng.usize(..3)];
+    let secret = ["", ", flow_secret: 4000000007", ", flow_secret: 77"][rng.usize(..3)];
     let mut out = format!(
-        "region: made\ngateway: {{mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']{sources}}}\nuplinks:\n",
+        "region: made\ngateway: {{mac: '02:00:5e:00:00:01', vteps: [192.0.2.1, '2001:db8::1']{sources}{secret}}}\nuplinks:\n",
     );
+    // Frames with and without tags fill the key masks of a flow cache twice.
+    let has_vlans = rng.u8(..4) == 0;
     for index in 0..4 {
         let mtu = ["", ", mtu: 1500", ", mtu: 9000"][rng.usize(..3)];
+        let vlan = if has_vlans { ["", ", vlan: 100", ", vlan: 4094"][rng.usize(..3)] } else { "" };
         let _ = writeln!(
             out,
-            "- {{name: u{index}, port: {index}, mac: '02:00:00:00:0{index}:01', peer_mac: '02:00:00:00:0{index}:02'{mtu}}}"
+            "- {{name: u{index}, port: {index}, mac: '02:00:00:00:0{index}:01', peer_mac: '02:00:00:00:0{index}:02'{mtu}{vlan}}}"
         );
     }
     out.push_str("servers:\n");
@@ -84,12 +88,13 @@ fn append_vpc(rng: &mut Rng, out: &mut String, v: usize, vpcs: usize) {
         let (length, first) = subnet_v6(v, second);
         format!("'{first}/{length}'")
     });
-    let answer = ["", "echo"][rng.usize(..2)];
+    let answer = ["", "echo", "neighbours", "echo, neighbours"][rng.usize(..4)];
+    let tcp_mss = ["", "  tcp_mss: 1300\n", "  tcp_mss: 1200\n", "  tcp_mss: auto\n"][rng.usize(..4)];
     let gateways = ["", "10.{v}.0.200"][rng.usize(..2)].replace("{v}", &v.to_string());
     let _ = writeln!(
         out,
         "- name: v{v}\n  vni: {}\n  subnets: [10.{v}.0.0/24, 10.{v}.1.0/24, {first}, {second}]\n  \
-         gateways: [{gateways}]\n  answer: [{answer}]\n  acl_default: {default}\n  strict_sources: {}\n  drop: [{}]",
+         gateways: [{gateways}]\n  answer: [{answer}]\n{tcp_mss}  acl_default: {default}\n  strict_sources: {}\n  drop: [{}]",
         100 + v,
         rng.u8(..12) == 0,
         ["", "", "", "ipv4_options", "hop_by_hop, routing, mobility", "destination_options, authentication, shim6"]
@@ -196,7 +201,22 @@ pub fn random_packet(rng: &mut Rng, region: &ResolvedRegion, port: u32) -> Vec<u
     if rng.u8(..) < 8 {
         frame.inner_type = Some([0x8100, 0x88a8, 0x0806, 0x0800, 0x86dd][rng.usize(..5)]);
     }
+    if rng.u8(..24) == 0 {
+        let gateways = [
+            vm_address(vpc, 1, is_v6),
+            gateway_of_second_subnet(vpc, is_v6),
+            Ipv4Addr::new(10, vpc as u8, 0, 200).into(),
+        ];
+        let target = gateways[rng.usize(..2 + usize::from(!is_v6))];
+        crate::requests::ask_for_mac(rng, &mut frame, source, target);
+    }
     let mut bytes = frame.bytes();
+    let vlan = file.uplinks.iter().find(|uplink| uplink.port.value == port).and_then(|uplink| uplink.vlan);
+    let own = vlan.map(|vlan| vlan.value | rng.u16(..16) << 12);
+    let tag = if rng.u8(..20) == 0 { [None, Some(0), Some(100), Some(300)][rng.usize(..4)] } else { own };
+    if let Some(tag) = tag {
+        bytes.splice(12..12, [[0x81, 0], tag.to_be_bytes()].concat());
+    }
     corrupt_frame(rng, &mut bytes);
     bytes
 }
@@ -241,6 +261,15 @@ fn vm_address(vpc: usize, host: u8, v6: bool) -> IpAddr {
     }
 }
 
+/// Returns the gateway's address in the second subnet of a VPC, if none is named.
+fn gateway_of_second_subnet(vpc: usize, v6: bool) -> IpAddr {
+    if v6 {
+        Ipv6Addr::from(u128::from(subnet_v6(vpc, true).1) + 1).into()
+    } else {
+        Ipv4Addr::new(10, vpc as u8, 1, 1).into()
+    }
+}
+
 fn random_vm(rng: &mut Rng, vpc: usize, v6: bool) -> IpAddr {
     vm_address(vpc, rng.u8(1..6), v6)
 }
@@ -272,6 +301,7 @@ fn random_payload(rng: &mut Rng) -> (u8, Vec<u8>) {
         0 => (1, vec![8; length]),
         1 => (58, vec![128; length]),
         2 => (47, vec![0; rng.usize(..40)]),
+        3 => (6, crate::requests::tcp_with_options(rng)),
         n => (
             [6, 17, 6, 17, 132, 136, 33][usize::from(n % 7)],
             segment(ports[rng.usize(..7)], ports[rng.usize(..7)], length),

@@ -10,3 +10,4 @@ pub mod generate;
 pub mod model;
 pub mod order;
 pub mod regions;
+mod requests;

@@ -82,6 +82,40 @@ peerings: [{between: [a, b]}]
     );
 }
 
+/// Answers to neighbours and limits of TCP segments have no tables of their own.
+#[test]
+fn options_of_a_vpc_are_in_entries_that_each_packet_looks_up() {
+    let pipeline = gateway::pipeline().expect("the gateway compiles");
+    let text = "\
+vpcs:
+- {name: a, vni: 1, subnets: [10.1.0.0/24, 'fd00:1::/64'], tcp_mss: 1200}
+- {name: b, vni: 2, subnets: [10.2.0.0/24, 'fd00:2::/64'], tcp_mss: auto, strict_sources: true}
+- {name: c, vni: 3, subnets: [10.3.0.0/24, 'fd00:3::/64'], answer: [neighbours]}
+- {name: d, vni: 4, subnets: [10.4.0.0/24, 'fd00:4::/64']}
+peerings: [{between: [a, b]}, {between: [b, c]}, {between: [c, d]}]
+";
+    let entries = region_entries(&pipeline, text);
+    let actions = |table: &str, wanted: &str| -> Vec<String> {
+        let all = table_entries(&pipeline, &entries, table).into_iter().map(|entry| action(&pipeline, entry));
+        all.filter(|text| text.starts_with(wanted)).collect()
+    };
+    // An uplink without `mtu` has 1600, of which a tunnel over IPv4 takes 50.
+    let tenants = [
+        "set_vpc_with(0, 0, 0, 0, 0, 1, 1200, 1200)",
+        "set_vpc_with(1, 1, 0, 1, 0, 1, 1510, 1490)",
+        "set_vpc_with(2, 2, 0, 0, 1, 0, 65535, 65535)",
+        "set_vpc(3, 3, 0)",
+    ];
+    assert_eq!(actions("tenant", "set"), tenants);
+    // The lower limit of both VPCs, over the version of IP of the route.
+    let peers = |mss: u32| [(1, 2, 1200), (0, 1, 1200), (2, 3, mss), (1, 2, mss)];
+    for (table, mss) in [("route_v4", 1510), ("route_v6", 1490)] {
+        let limited = peers(mss).map(|(list, vni, mss)| format!("peer_limited({list}, {vni}, 0, {mss})"));
+        assert_eq!(actions(table, "peer_limited"), limited);
+        assert_eq!(actions(table, "peer("), ["peer(3, 4, 0)", "peer(2, 3, 0)"]);
+    }
+}
+
 #[test]
 fn strict_sources_are_servers_with_machines_and_remotes_with_routes() {
     let pipeline = gateway::pipeline().expect("the gateway compiles");

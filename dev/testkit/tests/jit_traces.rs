@@ -161,3 +161,53 @@ fn states_are_counted_once() {
         assert_eq!(sent_packets(&mut oracle, &packets), sent_packets(&mut native, &packets), "{limit} states");
     }
 }
+
+/// Returns a program that extracts `bytes` bytes and carries `carried` words over 44 lookups.
+fn program_at_a_limit(bytes: usize, carried: usize) -> String {
+    let fields: String = (0..carried).map(|n| format!("bit<64> m{n}; ")).collect();
+    let set: String = (0..carried).map(|n| format!("meta.m{n} = hdr.h.value * {}; ", 2 * n + 3)).collect();
+    let sum: String = (0..carried).map(|n| format!("hdr.h.value = hdr.h.value ^ meta.m{n}; ")).collect();
+    let mut tables = String::from("action add(bit<64> value) { hdr.h.key = hdr.h.key + value; }\n");
+    let mut applied = String::new();
+    for n in 0..44 {
+        let _ = writeln!(
+            tables,
+            "table t{n} {{ key = {{ hdr.h.key: exact; }} actions = {{ add; }} default_action = add({n}); size = 100000; }}"
+        );
+        let _ = write!(applied, "t{n}.apply(); ");
+    }
+    pna(
+        &format!(
+            "header h_h {{ bit<64> key; bit<64> value; bit<{}> more; }}
+            struct headers_t {{ h_h h; }} struct metadata_t {{ {fields} }}",
+            8 * (bytes - 16)
+        ),
+        "state start { packet.extract(hdr.h); transition accept; }",
+        &format!("{tables} apply {{ {set} {applied} {sum} send_to_port((PortId_t) 2); }}"),
+        "packet.emit(hdr.h);",
+    )
+}
+
+/// Beyond a limit of the code for eight packets, a program has none. The engine names the limit and
+/// counts the packets, and does with them what the interpreter does.
+#[test]
+fn a_program_beyond_a_limit_of_vector_code_says_so() {
+    if !jit::supports_vector_path() {
+        return;
+    }
+    for (bytes, carried, expected) in
+        [(64, 2, None), (600, 2, Some("headers_too_long")), (64, 95, Some("lists_too_large"))]
+    {
+        let mut both =
+            EnginePair::new(&format!("{bytes} bytes, {carried} words"), &program_at_a_limit(bytes, carried), true);
+        let packets: Vec<Vec<u8>> = (0..64u8).map(|n| vec![n; bytes]).collect();
+        both.assert_same_packets(&packets);
+        let refusal = both.native.vector_refusal();
+        assert_eq!(refusal.map(jit::VectorRefusal::name), expected, "{refusal:?}");
+        assert_eq!(both.native.vector_stage_count() > 0, expected.is_none());
+        let counts: Vec<(&str, u64)> = both.native.vector_refusal_counts().into_iter().collect();
+        let expected: Vec<(&str, u64)> = expected.into_iter().map(|name| (name, 64)).collect();
+        assert_eq!(counts, expected);
+        assert!(refusal.is_none_or(|refusal| refusal.is_limit() && refusal.to_string().contains("are the limit")));
+    }
+}

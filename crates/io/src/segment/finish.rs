@@ -31,7 +31,8 @@ impl SegmentPool {
             Err(reason) => return FinishedPacket::Lost(reason),
         };
         if packet.offload.is_super_frame() {
-            if abilities.take_super_frame(&headers) {
+            let is_tagged = matches!(packet.bytes().get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
+            if abilities.take_super_frame(&headers, is_tagged) {
                 counts.sent_whole += 1;
                 return FinishedPacket::Whole;
             }

@@ -32,8 +32,12 @@ pub struct TxOffloads {
 }
 
 impl TxOffloads {
-    /// Reports whether the port can send a super-frame with these headers.
-    fn take_super_frame(&self, headers: &Headers) -> bool {
+    /// Reports whether the port can send a super-frame with these headers, behind a VLAN tag or not.
+    fn take_super_frame(&self, headers: &Headers, is_tagged: bool) -> bool {
+        // The kernel does not cut a tunnel behind a VLAN tag that is in the packet's bytes.
+        if is_tagged {
+            return false;
+        }
         let has_kind = if headers.tunnel.is_some() { self.tunnelled_tcp } else { self.plain_tcp };
         has_kind && headers.inner.protocol == Transport::Tcp
     }

@@ -11,6 +11,7 @@ mod dead_value;
 mod fold_constants;
 mod forward_stores;
 mod merge_blocks;
+mod one_pass;
 mod packet_pass;
 mod renumber_values;
 mod unreachable_blocks;

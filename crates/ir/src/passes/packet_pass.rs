@@ -9,6 +9,7 @@ use crate::body::{BinaryOp, BlockData, Body, ExternArg, Inst, InstData, Terminat
 use crate::entity::{Entity, HeaderId, Value, VarId};
 use crate::externs::ExternFn;
 use crate::passes::PASSES;
+use crate::passes::one_pass::set_one_pass_only;
 use crate::pipeline::{Pipeline, VarKind};
 use crate::types::{Const, Type};
 use num_traits::Zero;
@@ -42,6 +43,7 @@ pub fn reads_pass_number(pipeline: &Pipeline) -> bool {
 /// Returns the version of a program for these passes.
 pub fn specialise_packet_pass(pipeline: &Pipeline, pass: PacketPass) -> Pipeline {
     let mut version = pipeline.clone();
+    set_one_pass_only(&mut version, false);
     let numbers = pass_number_vars(pipeline);
     for control in version.controls.values_mut() {
         set_pass_number(&mut control.body, &numbers, pass);
@@ -53,15 +55,21 @@ pub fn specialise_packet_pass(pipeline: &Pipeline, pass: PacketPass) -> Pipeline
 }
 
 /// Returns the version of a program for a tier that has no second pass of packets: a switch. A
-/// program says what such a tier does: it calls `drop_packet` or `send_to_port` directly before each
-/// `recirculate`. Other programs, and those that do not distinguish passes, are unchanged, because
-/// only the next pass decides their verdict.
+/// program says what such a tier does: it has code under its field `one_pass_only`, which is true
+/// here, and it calls `drop_packet` or `send_to_port` directly before each `recirculate` that is left.
+/// Other programs, and those that do not distinguish passes, are unchanged, because only the next pass
+/// decides their verdict.
 pub fn without_recirculation(pipeline: &Arc<Pipeline>) -> Arc<Pipeline> {
-    let is_decided = || pipeline.controls.values().all(|control| decides_before_recirculation(&control.body));
-    if !recirculates(pipeline) || !reads_pass_number(pipeline) || !is_decided() {
+    if !recirculates(pipeline) || !reads_pass_number(pipeline) {
         return pipeline.clone();
     }
     let mut version = (**pipeline).clone();
+    if set_one_pass_only(&mut version, true) {
+        simplify(&mut version);
+    }
+    if !version.controls.values().all(|control| decides_before_recirculation(&control.body)) {
+        return pipeline.clone();
+    }
     let is_mirrored = pipeline.insts().any(|data| calls(data, ExternFn::MirrorPacket));
     let is_field = |var: VarId| matches!(pipeline.vars[var].kind, VarKind::Field(..));
     for block in version.controls.values_mut().flat_map(|control| control.body.blocks.values_mut()) {

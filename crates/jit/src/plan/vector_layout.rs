@@ -5,6 +5,7 @@ use crate::abi::{CACHE_LINE_BYTES, FrameHeader, FrameInput, MAX_CHUNK};
 use crate::plan::StagePlan;
 use crate::plan::frame_layout::{FrameLayout, imported_values, type_bytes};
 use crate::plan::stages::{StageEntry, StageInfo, entry_nodes};
+use crate::vector_refusal::VectorRefusal;
 use ir::Pipeline;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -15,7 +16,7 @@ pub const PREFETCH_DISTANCE: usize = 16;
 /// Capacity of a list in words: a chunk, one more vector, and the prefetch distance.
 pub const LIST_WORDS: usize = MAX_CHUNK + PREFETCH_DISTANCE + 8;
 /// Maximum size of all lists in bytes.
-const MAX_LAYOUT_BYTES: i32 = 8 << 20;
+const MAX_LAYOUT_BYTES: i32 = 16 << 20;
 /// Maximum number of packet bytes that vector code accesses.
 pub const MAX_VECTOR_PACKET_BYTES: u32 = 512;
 
@@ -120,9 +121,11 @@ impl LayoutAllocator {
 }
 
 impl VectorLayout {
-    /// Lays the memory out from offset `first` on. Returns `None` if there is no hot path, or if
-    /// the layout is too large. `cells` is the number of statistics cells, `counts` the maximum
-    /// number of counter updates per packet.
+    /// Lays the memory out from offset `first` on. `cells` is the number of statistics cells,
+    /// `counts` the maximum number of counter updates per packet.
+    ///
+    /// # Errors
+    /// There is no hot path, its headers are too long, or the lists are too large.
     pub fn new(
         pipeline: &Pipeline,
         plan: &StagePlan,
@@ -130,8 +133,11 @@ impl VectorLayout {
         stages: &[StageInfo],
         (cells, counts): (usize, usize),
         first: i32,
-    ) -> Option<VectorLayout> {
-        let (_, packet_bytes) = plan.flow.hot_path?;
+    ) -> Result<VectorLayout, VectorRefusal> {
+        let (_, packet_bytes) = plan.flow.hot_path.ok_or(VectorRefusal::NoHotPath)?;
+        if packet_bytes > MAX_VECTOR_PACKET_BYTES {
+            return Err(VectorRefusal::HeadersTooLong { bytes: packet_bytes, limit: MAX_VECTOR_PACKET_BYTES });
+        }
         let mut allocator = LayoutAllocator { bytes: first };
         let [dummy_memory, pending, diverged] = [(); 3].map(|()| allocator.alloc_word());
         let [verdicts, drop_reasons, cpu_reasons] = [(); 3].map(|()| allocator.alloc_list(1));
@@ -169,8 +175,10 @@ impl VectorLayout {
         });
         let queues = queues.collect();
         let end = allocator.align_to_line();
-        let fits = end - first <= MAX_LAYOUT_BYTES && packet_bytes <= MAX_VECTOR_PACKET_BYTES;
-        let layout = VectorLayout {
+        if end - first > MAX_LAYOUT_BYTES {
+            return Err(VectorRefusal::ListsTooLarge { bytes: end - first, limit: MAX_LAYOUT_BYTES });
+        }
+        Ok(VectorLayout {
             dummy_memory,
             verdicts,
             drop_reasons,
@@ -183,8 +191,7 @@ impl VectorLayout {
             stages: queues,
             packet_bytes,
             end,
-        };
-        fits.then_some(layout)
+        })
     }
 }
 

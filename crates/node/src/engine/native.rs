@@ -33,6 +33,13 @@ fn fallback_note(why: &str) -> String {
     format!("fallback: the program runs on the reference engine, at about a tenth of native code's speed: {why}")
 }
 
+/// Returns the note for a program that reaches a limit of the code for eight packets.
+fn vector_note(engine: &Jit) -> Option<String> {
+    let refusal = engine.vector_refusal().filter(|refusal| refusal.is_limit())?;
+    let packets: u64 = engine.vector_refusal_counts().values().sum();
+    Some(format!("vector code: none, so {packets} packets took the slower code for one packet: {refusal}"))
+}
+
 impl EngineControl for Jit {
     fn name(&self) -> &'static str {
         if self.fallback_reason().is_some() { "interp" } else { "jit" }
@@ -165,6 +172,6 @@ impl EngineControl for Jit {
     fn status_notes(&self) -> Vec<String> {
         let fallback = self.fallback_reason().map(|why| fallback_note(&why.to_string()));
         let sizes = Jit::flow_tables(self).map(|tables| tables.notes()).unwrap_or_default();
-        fallback.into_iter().chain(sizes).collect()
+        fallback.into_iter().chain(vector_note(self)).chain(sizes).collect()
     }
 }

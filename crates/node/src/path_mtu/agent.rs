@@ -67,6 +67,7 @@ impl PathMtuAgent {
             vteps: &tunnels.vteps,
             port_mtu: &|address| tunnels.ends.contains(&address).then_some(port_mtu),
             floor: tunnels.min_mtu,
+            flow_secret: tunnels.flow_secret,
         };
         match check_too_big(frame, &ends) {
             Ok(report) => {

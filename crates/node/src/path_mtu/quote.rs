@@ -17,6 +17,8 @@ pub struct TunnelEnds<'a> {
     pub port_mtu: &'a dyn Fn(IpAddr) -> Option<u16>,
     /// Least MTU that is believed, over IPv4 and over IPv6.
     pub floor: [u16; 2],
+    /// Secret of the hash of flows.
+    pub flow_secret: u32,
 }
 
 /// MTU of the path to a tunnel end point.
@@ -97,7 +99,7 @@ pub fn check_too_big(frame: &[u8], ends: &TunnelEnds<'_>) -> Result<PathMtu, Quo
     let hashed = quoted.source_port & HASH_BITS;
     let labelled = quoted.flow_label.is_none_or(|label| label as u16 & HASH_BITS == hashed);
     let inner = quote.get(quoted.header + BEFORE_INNER_IP..).unwrap_or_default();
-    let computed = inner_flow_hash(inner).is_none_or(|hash| hash as u16 & HASH_BITS == hashed);
+    let computed = inner_flow_hash(inner, ends.flow_secret).is_none_or(|hash| hash as u16 & HASH_BITS == hashed);
     if quoted.source_port < FIRST_PORT || !labelled || !computed {
         return Err(QuoteError::Hash);
     }
@@ -137,8 +139,10 @@ fn folded_sum(parts: &[&[u8]]) -> u16 {
 
 /// Returns the claimed MTU and the quoted bytes of a frame with a "too big" message.
 fn too_big_message(frame: &[u8]) -> Option<(u32, &[u8])> {
-    let ip = frame.get(14..)?;
-    match be16(frame, 12)? {
+    // In a VLAN, the tag is before the type.
+    let tag = if be16(frame, 12)? == 0x8100 { 4 } else { 0 };
+    let ip = frame.get(14 + tag..)?;
+    match be16(frame, 12 + tag)? {
         0x0800 => {
             let total = usize::from(be16(ip, 2)?);
             let is_whole = ip.first() == Some(&0x45) && be16(ip, 6)? & 0x3fff == 0 && ip.get(9) == Some(&1);
@@ -202,9 +206,9 @@ impl QuotedPacket {
 }
 
 /// Returns the hash of a tenant's packet as the gateway computes it
-/// (programs/gateway/flow_hash.p4); `None` if the quotation does not show its ports directly behind
+/// (programs/gateway/flow_hash.p4) with a secret; `None` if the quotation does not show its ports directly behind
 /// its IP header.
-fn inner_flow_hash(inner: &[u8]) -> Option<u32> {
+fn inner_flow_hash(inner: &[u8], secret: u32) -> Option<u32> {
     let (addresses, protocol, header) = match inner.first()? {
         0x45 if be16(inner, 6)? & 0x3fff == 0 => (inner.get(12..20)?, *inner.get(9)?, 20),
         first if first >> 4 == 6 => (inner.get(8..40)?, *inner.get(6)?, 40),
@@ -216,5 +220,12 @@ fn inner_flow_hash(inner: &[u8]) -> Option<u32> {
         1 | 58 => [0, ports[0], 0, ports[1]],
         _ => return None,
     };
-    Some(hash(HashAlgorithm::Crc32, &[addresses, &[protocol], &ports].concat()) as u32)
+    let mut flow = [addresses, &[protocol], &ports].concat();
+    // The last word of each address, and the ports.
+    let (half, length) = (addresses.len() / 2, flow.len());
+    for end in [half, 2 * half, length] {
+        let word = be32(&flow, end - 4)?.wrapping_add(secret);
+        flow[end - 4..end].copy_from_slice(&word.to_be_bytes());
+    }
+    Some(hash(HashAlgorithm::Crc32, &flow) as u32)
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 const PORT_MTU: u16 = 1500;
 const FLOOR: [u16; 2] = [1330, 1350];
+/// Its addition carries in each word of the flow.
+const SECRET: u32 = 0xfedc_ba98;
 
 fn vteps() -> [IpAddr; 2] {
     ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().expect("an address"))
@@ -20,7 +22,7 @@ fn server(v6: bool) -> IpAddr {
 
 fn check(frame: &[u8]) -> Result<PathMtu, QuoteError> {
     let port_mtu = |ip: IpAddr| (ip == server(false) || ip == server(true)).then_some(PORT_MTU);
-    check_too_big(frame, &TunnelEnds { vteps: &vteps(), port_mtu: &port_mtu, floor: FLOOR })
+    check_too_big(frame, &TunnelEnds { vteps: &vteps(), port_mtu: &port_mtu, floor: FLOOR, flow_secret: SECRET })
 }
 
 fn sum(parts: &[&[u8]]) -> u16 {
@@ -41,6 +43,11 @@ fn octets(ip: IpAddr) -> Vec<u8> {
 
 /// Returns a tunnel packet of `length` bytes as the gateway sends it, with a TCP packet inside.
 fn tunnel_packet(v6: bool, length: usize, ports: [u8; 4]) -> Vec<u8> {
+    tunnel_packet_with(v6, length, ports, SECRET)
+}
+
+/// Returns the same packet as from a gateway with another secret.
+fn tunnel_packet_with(v6: bool, length: usize, ports: [u8; 4], secret: u32) -> Vec<u8> {
     let (own, to) = (vteps()[usize::from(v6)], server(v6));
     let header = if v6 { 40 } else { 20 };
     let mut inner = vec![0x45, 0, 0, 0, 0, 1, 0x40, 0, 63, 6, 0, 0, 10, 0, 0, 11, 10, 0, 1, 13];
@@ -48,7 +55,9 @@ fn tunnel_packet(v6: bool, length: usize, ports: [u8; 4]) -> Vec<u8> {
     inner[2..4].copy_from_slice(&inner_length.to_be_bytes());
     inner.extend(ports);
     inner.resize(usize::from(inner_length), 0x55);
-    let flow = hash(HashAlgorithm::Crc32, &[&inner[12..20], &[6], &ports].concat()) as u32;
+    let words = [[10, 0, 0, 11], [10, 0, 1, 13], ports].map(|word| u32::from_be_bytes(word).wrapping_add(secret));
+    let [source, destination, ports] = words.map(u32::to_be_bytes);
+    let flow = hash(HashAlgorithm::Crc32, &[&source[..], &destination, &[6], &ports].concat()) as u32;
     let udp_length = (length - header) as u16;
     let mut packet = Vec::new();
     if v6 {
@@ -95,6 +104,19 @@ fn message(v6: bool, mtu: u32, packet: &[u8], quoted: usize) -> Vec<u8> {
     frame.extend(addresses);
     frame.extend(icmp);
     frame
+}
+
+#[test]
+fn a_message_in_a_vlan_is_believed_and_one_without_the_secret_is_not() {
+    for v6 in [false, true] {
+        let mut frame = message(v6, 1400, &tunnel_packet(v6, 1500, [1, 2, 3, 4]), 128);
+        frame.splice(12..12, [0x81, 0, 0x20, 100]);
+        assert_eq!(check(&frame), Ok(PathMtu { destination: server(v6), mtu: 1400, is_clamped: false }));
+        for secret in [0, SECRET ^ 1, SECRET ^ 1 << 31] {
+            let forged = message(v6, 1400, &tunnel_packet_with(v6, 1500, [1, 2, 3, 4], secret), 128);
+            assert_eq!(check(&forged), Err(QuoteError::Hash), "{secret:#x}");
+        }
+    }
 }
 
 #[test]

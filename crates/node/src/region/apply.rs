@@ -9,6 +9,7 @@ use ir::Pipeline;
 use p4runtime::{Device, P4RuntimeError, PipelineConfig, ReconcileMode};
 use parking_lot::Mutex;
 use region::{Changes, Document, Edit, GatewayApi, IdAssignments, ResolvedRegion};
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -148,6 +149,9 @@ impl Node {
         let api = GatewayApi::new(state.pipeline())?;
         let mut numbers = kept.unwrap_or_else(|| self.stored_region_numbers());
         (numbers.ports, numbers.path_mtus) = (self.region.ports.lock().clone(), self.path_mtus());
+        if numbers.flow_secret == 0 {
+            numbers.flow_secret = random_secret();
+        }
         let fresh = numbers.assign(&document.region);
         let changes = region::changes(state, &document.region, &api, &numbers, &fresh)
             .map_err(|error| P4RuntimeError::invalid(error.to_string()))?;
@@ -232,6 +236,12 @@ impl Node {
     fn uplink_warnings(&self, region: &ResolvedRegion, file: &Path) -> Vec<String> {
         uplinks::warnings(region, &file.display().to_string(), &self.plane.open_ports())
     }
+}
+
+/// Returns a secret for the hash of flows, other than 0. The standard library seeds its hash maps from
+/// the system's random numbers.
+fn random_secret() -> u32 {
+    (RandomState::new().hash_one(0u8) as u32).max(1)
 }
 
 /// Returns the initial state of a program.

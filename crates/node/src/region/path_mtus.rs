@@ -16,6 +16,8 @@ pub(crate) struct RegionTunnels {
     pub ends: HashSet<IpAddr>,
     /// Least MTU that is believed, over IPv4 and over IPv6.
     pub min_mtu: [u16; 2],
+    /// Secret of the hash of flows, which source ports of tunnel packets are made from.
+    pub flow_secret: u32,
     /// Ports of the uplinks, with their configured MTUs in bytes.
     uplinks: Vec<(u32, u16)>,
 }
@@ -25,13 +27,15 @@ impl Node {
     pub(crate) fn region_tunnels(&self) -> Option<RegionTunnels> {
         let version = self.region_version();
         let installed = self.region.installed.read();
-        let file = &installed.as_ref()?.document.region.file;
+        let installed = installed.as_ref()?;
+        let file = &installed.document.region.file;
         let servers = file.servers.iter().map(|server| server.address.value);
         Some(RegionTunnels {
             version,
             vteps: file.gateway.vteps.iter().map(|vtep| vtep.value).collect(),
             ends: servers.chain(file.remotes.iter().map(|remote| remote.address.value)).collect(),
             min_mtu: file.gateway.min_path_mtus(),
+            flow_secret: installed.numbers.flow_secret_of(&installed.document.region),
             uplinks: file
                 .uplinks
                 .iter()

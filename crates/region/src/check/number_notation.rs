@@ -52,14 +52,22 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
     let mut all = Vec::new();
     for uplink in &file.uplinks {
         all.push(of(&uplink.port));
-        all.extend(uplink.mtu.iter().map(|mtu| (mtu.digits, u32::from(mtu.value))));
+        all.extend(uplink.mtu.iter().chain(&uplink.vlan).map(|number| (number.digits, u32::from(number.value))));
     }
     let gateway = &file.gateway;
-    all.extend(gateway.table.iter().chain(&gateway.max_routes).chain(&gateway.min_path_mtu).map(of));
+    all.extend(
+        gateway
+            .table
+            .iter()
+            .chain(&gateway.max_routes)
+            .chain(&gateway.min_path_mtu)
+            .chain(&gateway.flow_secret)
+            .map(of),
+    );
     all.extend(file.gateway.punt_rates.iter().flat_map(|rates| rates.written()).map(|(_, rate)| of(rate)));
     if let Some(limits) = &file.gateway.icmp_limits {
-        let rates = [&limits.too_big, &limits.other, &limits.reply];
-        all.extend(rates.iter().flat_map(|rates| [of(&rates.vm), of(&rates.vpc)]));
+        let rates = [&limits.too_big, &limits.other, &limits.reply].into_iter().chain(&limits.neighbours);
+        all.extend(rates.flat_map(|rates| [of(&rates.vm), of(&rates.vpc)]));
     }
     all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
     all.extend(numbers_of(&file.vpcs));

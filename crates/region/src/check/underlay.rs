@@ -18,6 +18,9 @@ const MAX_KERNEL_ROUTES: u32 = 60_000;
 /// which no report lowers anything.
 const PATH_MTUS: std::ops::RangeInclusive<u32> = 576..=65_515;
 
+/// Numbers of VLANs (IEEE 802.1Q, table 9-2).
+const VLANS: std::ops::RangeInclusive<u16> = 1..=4094;
+
 /// Minimum MTU in bytes: the minimum of IPv6 (RFC 8200 section 5) and the overhead of VXLAN over
 /// IPv6.
 const MIN_MTU: u16 = 1280 + 70;
@@ -101,10 +104,24 @@ fn check_ports(report: &mut ProblemCollector, file: &RegionFile) {
         {
             report.add(mtu.at, format!("an MTU of {} bytes is too small", **mtu), format!("use {MIN_MTU} or more"));
         }
+        check_vlan(report, file, uplink);
         if let Some(line) = lines.insert(*uplink.port, uplink.port.at.line) {
             let message = format!("port {} is used twice, first in line {line}", *uplink.port);
             report.add(uplink.port.at, message, "give each uplink a port of its own");
         }
+    }
+}
+
+/// Checks that a VLAN is in range, and that the region file decides about the paths in it.
+fn check_vlan(report: &mut ProblemCollector, file: &RegionFile, uplink: &Uplink) {
+    let Some(vlan) = &uplink.vlan else { return };
+    if !VLANS.contains(&vlan.value) {
+        let help = format!("use {} to {}", VLANS.start(), VLANS.end());
+        report.add(vlan.at, format!("`vlan: {}` is out of range", vlan.value), help);
+    }
+    if file.gateway.is_routed_by_kernel() {
+        let message = format!("the uplink `{}` has a `vlan`, and the kernel decides about paths", uplink.name.value);
+        report.add(vlan.at, message, "remove `vlan` and let the switch remove the tag, or write `underlay: static`");
     }
 }
 

@@ -6,18 +6,24 @@
 //! reassemble them without the first one.
 
 use super::EntryBuilder;
-use super::gateway_tables::{exact, number};
+use super::gateway_tables::{GatewayTable, exact, number};
+use super::icmp::subnet_gateway;
 use crate::check::acl_directions;
-use crate::model::{AclAction, AclRule, Vpc};
+use crate::model::{AclAction, AclRule, Answer, Vpc};
 use crate::spanned::SourcePos;
 use crate::values::{Ports, Prefix, Protocol};
 use ipnet::IpNet;
 use ir::KeyMatch;
 use num_bigint::BigUint;
 use std::cmp::Reverse;
+use std::net::IpAddr;
 
 /// Priority of a VPC's default. The priority of a rule is this plus the rule's own.
 const DEFAULT_PRIORITY: i32 = 1;
+/// Priority of permitted solicitations, above that of all rules (at most 16777216 + 1).
+const SOLICITATION_PRIORITY: i32 = DEFAULT_PRIORITY + (1 << 24) + 1;
+/// ICMPv6 type of a neighbour solicitation (RFC 4861, section 4.3).
+const ND_SOLICITATION: u16 = 135;
 
 impl EntryBuilder<'_> {
     pub(super) fn add_acl(&mut self) {
@@ -33,6 +39,9 @@ impl EntryBuilder<'_> {
                         let entry = table.entry(row.flow.keys(id, v6), action, vec![]).with_priority(priority);
                         self.add_entry(entry, row.at, format_args!("{}", row.what));
                     }
+                    if v6 == 1 {
+                        self.add_permitted_solicitations(vpc, table);
+                    }
                     if vpc.acl_default != AclAction::Permit {
                         let action = action_index(vpc.acl_default, false);
                         let keys = AclMatch::default().keys(id, v6);
@@ -42,6 +51,33 @@ impl EntryBuilder<'_> {
                     }
                 }
             }
+        }
+    }
+}
+
+impl EntryBuilder<'_> {
+    /// Permits neighbour solicitations that are sent to an address of the gateway itself, before all
+    /// rules, as those to groups pass no list. Otherwise a list that denies by default would end the
+    /// neighbour entry of each VM that probes it (RFC 4861, section 7.3).
+    fn add_permitted_solicitations(&mut self, vpc: &Vpc, table: &GatewayTable<5>) {
+        let has_rules = !vpc.acl.is_empty() || vpc.acl_default != AclAction::Permit;
+        if !has_rules || !vpc.answers(Answer::Neighbours) {
+            return;
+        }
+        let name = &*vpc.name.value;
+        let id = self.numbers.vpcs[name];
+        for subnet in &vpc.subnets {
+            let Some(gateway @ IpAddr::V6(_)) = subnet_gateway(vpc, subnet.network()) else { continue };
+            let solicitation = Ports { lo: ND_SOLICITATION, hi: ND_SOLICITATION };
+            let flow = AclMatch {
+                to: Some(Prefix(gateway.into())),
+                protocol: Some(58),
+                source_ports: Some(solicitation),
+                later_fragment: Some(false),
+                ..AclMatch::default()
+            };
+            let entry = table.entry(flow.keys(id, 1), 0, vec![]).with_priority(SOLICITATION_PRIORITY);
+            self.add_entry(entry, subnet.at, format_args!("VPC {name}: answer neighbours at {gateway}"));
         }
     }
 }

@@ -77,7 +77,7 @@ pub fn changes(
         return Err(Box::new(error));
     }
     let mut changes = comparison.finish(api);
-    for (table, action) in defaults(region, api) {
+    for (table, action) in defaults(region, api, numbers) {
         if state.default_action(table).to_spec(state.pipeline()) != action {
             changes.batch.updates.push(StateUpdate::DefaultAction(table, Some(action)));
             changes.others += 1;

@@ -53,28 +53,33 @@ pub(super) type FamilyPair<const N: usize> = [GatewayTable<N>; 2];
 #[derive(Clone, Debug)]
 pub struct GatewayApi {
     pub(super) own_mac: GatewayTable<1>,
+    pub(super) own_vlan: GatewayTable<1>,
+    pub(super) group_vlan: GatewayTable<1>,
     /// Actions: packets of servers, packets of remotes.
     pub(super) tunnel: FamilyPair<2>,
     /// Actions: packets of servers, packets of remotes.
     pub(super) source: FamilyPair<2>,
     /// Actions: tunnel addresses, other addresses.
     pub(super) own_address: FamilyPair<2>,
-    /// Actions: VPCs that accept all sources, VPCs with strict sources.
-    pub(super) tenant: GatewayTable<2>,
+    /// Actions: VPCs that accept all sources, VPCs with strict sources, VPCs with more options.
+    pub(super) tenant: GatewayTable<3>,
     pub(super) vpc_source: FamilyPair<1>,
     pub(super) policy_route: FamilyPair<1>,
-    pub(super) route: FamilyPair<7>,
+    /// Actions: the scopes, the absence of a route, peers with a limit of TCP segments.
+    pub(super) route: FamilyPair<8>,
     pub(super) acl_out: FamilyPair<5>,
     pub(super) acl_in: FamilyPair<5>,
     /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
-    /// answers.
-    pub(super) vm_nc: FamilyPair<3>,
+    /// answers, and at which it only answers neighbour solicitations.
+    pub(super) vm_nc: FamilyPair<4>,
     pub(super) remote: GatewayTable<2>,
     pub(super) underlay_route: FamilyPair<4>,
-    /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down.
-    pub(super) next_hop: GatewayTable<3>,
+    /// Actions: to a neighbour, to one whose MAC address is not known, on a link that is down, to a
+    /// neighbour in a VLAN.
+    pub(super) next_hop: GatewayTable<4>,
     pub(super) router: GatewayTable<1>,
     pub(super) identity: GatewayTable<1>,
+    pub(super) flow_secret: GatewayTable<1>,
     pub(super) subnet_gateway_v4: GatewayTable<1>,
     /// Actions: addresses of a subnet, all others (the default action).
     pub(super) subnet_gateway_v6: GatewayTable<2>,
@@ -98,6 +103,7 @@ impl GatewayApi {
             ("internet", 1),
             ("blackhole", 0),
             ("no_route", 0),
+            ("peer_limited", 4),
         ];
         let underlay_routes =
             &[("via_next_hop", 1), ("via_group", 2), ("via_limited_next_hop", 2), ("via_limited_group", 3)];
@@ -105,10 +111,12 @@ impl GatewayApi {
         let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0), ("reject", 0), ("reject_transit", 0)];
         Ok(GatewayApi {
             own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
+            own_vlan: find.table("classify.own_vlan", 3, &[("own_port", 0)])?,
+            group_vlan: find.table("classify.group_vlan", 2, &[("own_port", 0)])?,
             tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
             source: find.pair("classify.source_v", 1, tunnels)?,
             own_address: find.pair("classify.own_address_v", 1, &[("tunnel_address", 0), ("router_address", 0)])?,
-            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3)])?,
+            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3), ("set_vpc_with", 8)])?,
             vpc_source: find.pair("tenancy.vpc_source_v", 2, &[("allowed", 0)])?,
             policy_route: find.pair("policy_routing.policy_route_v", 2, &[("use_instance", 1)])?,
             route: find.pair("routing.route_v", 2, routes)?,
@@ -117,13 +125,18 @@ impl GatewayApi {
             vm_nc: find.pair(
                 "vm_nc.vm_nc_v",
                 2,
-                &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0)],
+                &[("on_server_v4", 2), ("on_server_v6", 2), ("gateway_address", 0), ("neighbour_address", 0)],
             )?,
             remote: find.table("remote_end.remote", 1, &[("at_v4", 2), ("at_v6", 2)])?,
             underlay_route: find.pair("underlay.underlay_route_v", 1, underlay_routes)?,
-            next_hop: find.table("underlay.next_hop", 1, &[("forward", 4), ("resolve", 1), ("path_down", 0)])?,
+            next_hop: find.table(
+                "underlay.next_hop",
+                1,
+                &[("forward", 4), ("resolve", 1), ("path_down", 0), ("forward_tagged", 5)],
+            )?,
             router: find.table("inner_link.router", 0, &[("set_router", 1)])?,
             identity: find.table("encap.gateway_identity", 0, &[("set_identity", 3)])?,
+            flow_secret: find.table("flow_hash.flow_secret", 0, &[("set_secret", 1)])?,
             subnet_gateway_v4: find.table("icmp_source.subnet_gateway_v4", 2, &[("gateway_v4", 2)])?,
             subnet_gateway_v6: find.table(
                 "icmp_source.subnet_gateway_v6",
@@ -147,7 +160,7 @@ impl GatewayApi {
         let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
         let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
         let icmp = [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id, self.icmp_limits.id];
-        let single = [own_mac.id, tenant.id, remote.id, next_hop.id];
+        let single = [own_mac.id, self.own_vlan.id, self.group_vlan.id, tenant.id, remote.id, next_hop.id];
         single
             .into_iter()
             .chain(ids(tunnel))

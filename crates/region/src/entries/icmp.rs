@@ -3,6 +3,7 @@
 use super::EntryBuilder;
 use super::gateway_tables::{exact, family, lpm, number};
 use crate::model::{Answer, IcmpRates, Vpc};
+use crate::spanned::SourcePos;
 use ipnet::IpNet;
 use num_bigint::BigUint;
 use std::collections::{HashMap, HashSet};
@@ -14,9 +15,9 @@ const NO_ADDRESS_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Kinds of `icmp_limits`: packets that are too long, other errors, echo replies. With each, the
-/// seconds whose messages a machine may cause at once.
-const KINDS: [(u32, u64); 3] = [(0, 2), (1, 3), (2, 2)];
+/// Kinds of `icmp_limits`: packets that are too long, other errors, echo replies, answers with a MAC
+/// address. With each, the seconds whose messages a machine may cause at once.
+const KINDS: [(u32, u64); 4] = [(0, 2), (1, 3), (2, 2), (3, 2)];
 
 /// Seconds whose messages a VPC may cause at once.
 const VPC_SECONDS: u64 = 2;
@@ -59,17 +60,28 @@ impl EntryBuilder<'_> {
                 let prefix = subnet.network();
                 let gateway = subnet_gateway(vpc, prefix).filter(|_| !taken.contains(&(v, prefix)));
                 self.add_subnet_gateway(vpc, prefix, gateway, subnet.at);
-                if let (Some(gateway), true) = (gateway, vpc.answer.iter().any(|answer| answer.value == Answer::Echo)) {
-                    let keys = vec![exact(vpc.vni.value), exact(number(gateway))];
-                    let entry = self.api.vm_nc[family(gateway)].entry(keys, 2, vec![]);
-                    let name = &vpc.name.value;
-                    self.add_entry(entry, subnet.at, format_args!("VPC {name}: answer echo at {gateway}"));
+                if let Some(gateway) = gateway {
+                    self.add_answers_at(vpc, gateway, subnet.at);
                 }
             }
         }
     }
 
-    fn add_subnet_gateway(&mut self, vpc: &Vpc, prefix: IpNet, gateway: Option<IpAddr>, at: crate::spanned::SourcePos) {
+    /// Adds an address of the gateway at which it answers. With echo requests it answers neighbour
+    /// solicitations that are sent to the address itself.
+    fn add_answers_at(&mut self, vpc: &Vpc, gateway: IpAddr, at: SourcePos) {
+        let name = &vpc.name.value;
+        let keys = vec![exact(vpc.vni.value), exact(number(gateway))];
+        if vpc.answers(Answer::Echo) {
+            let entry = self.api.vm_nc[family(gateway)].entry(keys, 2, vec![]);
+            self.add_entry(entry, at, format_args!("VPC {name}: answer echo at {gateway}"));
+        } else if vpc.answers(Answer::Neighbours) && gateway.is_ipv6() {
+            let entry = self.api.vm_nc[family(gateway)].entry(keys, 3, vec![]);
+            self.add_entry(entry, at, format_args!("VPC {name}: answer neighbours at {gateway}"));
+        }
+    }
+
+    fn add_subnet_gateway(&mut self, vpc: &Vpc, prefix: IpNet, gateway: Option<IpAddr>, at: SourcePos) {
         let name = &*vpc.name.value;
         let keys = vec![exact(self.numbers.vpcs[name]), lpm(prefix)];
         let entry = match prefix {
@@ -90,7 +102,8 @@ impl EntryBuilder<'_> {
     /// Adds the limits that the region sets.
     pub(super) fn add_icmp_limits(&mut self) {
         let Some(limits) = &self.region.file.gateway.icmp_limits else { return };
-        for ((kind, seconds), rates) in KINDS.into_iter().zip([&limits.too_big, &limits.other, &limits.reply]) {
+        let rates = [&limits.too_big, &limits.other, &limits.reply].into_iter().chain(&limits.neighbours);
+        for ((kind, seconds), rates) in KINDS.into_iter().zip(rates) {
             let IcmpRates { vm, vpc } = rates;
             let bucket = |rate: u32, seconds: u64| match rate {
                 0 => [1, 0],

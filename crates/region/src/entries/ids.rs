@@ -21,6 +21,9 @@ pub struct IdAssignments {
     pub groups: BTreeMap<Vec<String>, u32>,
     /// Transit paths. Their lists have ids downwards from [`NO_TRANSIT`].
     pub ways: BTreeMap<TransitPath, u32>,
+    /// Secret of the hash of flows, for a region file without one; 0: none. A node chooses it once, and
+    /// keeps it over restarts and take-overs as it keeps the ids.
+    pub flow_secret: u32,
     /// State of the ports, by which groups share out their next hops. It is not stored, because each
     /// process observes it anew.
     #[serde(skip)]
@@ -61,6 +64,11 @@ impl TransitPath {
 }
 
 impl IdAssignments {
+    /// Returns the secret of the hash of flows.
+    pub fn flow_secret_of(&self, region: &ResolvedRegion) -> u32 {
+        region.file.gateway.flow_secret.as_ref().map_or(self.flow_secret, |secret| secret.value)
+    }
+
     /// Assigns ids to all objects without one, and frees the ids of removed objects. Returns the
     /// ids of the new VPCs.
     pub fn assign(&mut self, region: &ResolvedRegion) -> Vec<u32> {

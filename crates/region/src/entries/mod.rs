@@ -13,6 +13,7 @@ mod ids;
 mod kernel_paths;
 mod ports;
 mod sources;
+mod tcp_mss;
 mod tenants;
 mod underlay;
 
@@ -58,7 +59,8 @@ pub fn entries(
 ) -> Result<GatewayEntries, NotAGateway> {
     let api = GatewayApi::new(pipeline)?;
     let reused = api.counters_of(&numbers.assign(region));
-    let mut all = GatewayEntries { entries: Vec::new(), defaults: defaults(region, &api), counters_to_reset: reused };
+    let mut all =
+        GatewayEntries { entries: Vec::new(), defaults: defaults(region, &api, numbers), counters_to_reset: reused };
     all.entries.reserve(region.file.vms.len());
     visit(region, &api, numbers, &RegionPart::Whole, &mut |entry, source| {
         all.entries.push(entry.with_provenance(source.text(file)));

@@ -3,10 +3,13 @@
 use super::EntryBuilder;
 use super::gateway_tables::{exact, family, lpm, number};
 use crate::check::{FlatRoute, RouteScope, RouteTarget};
-use crate::model::Vpc;
+use crate::model::{Answer, Vpc};
 use ipnet::IpNet;
 use num_bigint::BigUint;
 use std::collections::BTreeSet;
+
+/// Limit of TCP segments in the entry of a VPC without one.
+const NO_MSS_LIMIT: u16 = u16::MAX;
 
 /// Converts arguments of an action.
 fn action_args<const N: usize>(args: [u32; N]) -> Vec<BigUint> {
@@ -34,8 +37,14 @@ impl EntryBuilder<'_> {
         for (v, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
             let name = &*vpc.name.value;
             let main = self.route_table_id(name, "");
-            let args = action_args([self.numbers.vpcs[name], main, vpc.dropped_extensions().into()]);
-            let action = usize::from(vpc.strict_sources);
+            let mut args = action_args([self.numbers.vpcs[name], main, vpc.dropped_extensions().into()]);
+            let mut action = usize::from(vpc.strict_sources);
+            let (answers, mss) = (vpc.answers(Answer::Neighbours), self.mss_limits(vpc));
+            if answers || mss.is_some() {
+                action = 2;
+                args.extend([vpc.strict_sources, answers, mss.is_some()].map(|option| BigUint::from(u8::from(option))));
+                args.extend(mss.unwrap_or([NO_MSS_LIMIT; 2]).map(BigUint::from));
+            }
             let entry = self.api.tenant.entry(vec![exact(vpc.vni.value)], action, args);
             self.add_entry(entry, vpc.name.at, format_args!("VPC {name}"));
             self.add_policy(v, vpc);
@@ -43,7 +52,7 @@ impl EntryBuilder<'_> {
             for (table, routes) in tables.zip(&region.tables[v]) {
                 let instance = self.route_table_id(name, table);
                 for route in routes {
-                    self.add_route(instance, route, name, table);
+                    self.add_route(instance, route, vpc, table);
                 }
             }
         }
@@ -66,7 +75,7 @@ impl EntryBuilder<'_> {
         }
     }
 
-    fn add_route(&mut self, instance: u32, route: &FlatRoute, vpc: &str, table: &str) {
+    fn add_route(&mut self, instance: u32, route: &FlatRoute, vpc: &Vpc, table: &str) {
         let region = self.region;
         let transit = self.numbers.transit_list_bits(region, route);
         let (action, args) = match (route.scope, route.target) {
@@ -74,7 +83,10 @@ impl EntryBuilder<'_> {
             (_, RouteTarget::Vpc(to)) => {
                 let list = self.numbers.deciding_list(region, route, to);
                 let to = &region.file.vpcs[to];
-                (1, action_args([list, to.vni.value, to.dropped_extensions().into()]))
+                let mut args = action_args([list, to.vni.value, to.dropped_extensions().into()]);
+                let mss = self.lower_mss_limit([vpc, to], route.prefix.addr());
+                args.extend(mss.map(BigUint::from));
+                (if mss.is_some() { 7 } else { 1 }, args)
             }
             (scope, RouteTarget::Remote(remote, vni)) => {
                 let id = self.numbers.remotes[&*region.file.remotes[remote].name.value];
@@ -87,7 +99,7 @@ impl EntryBuilder<'_> {
         let api = &self.api.route[family(route.prefix.addr())];
         let entry = api.entry(vec![exact(instance), lpm(route.prefix)], action, args);
         let table = if table.is_empty() { String::new() } else { format!(" in route table {table}") };
-        self.add_entry(entry, route.origin, format_args!("VPC {vpc}: route to {}{table}", route.prefix));
+        self.add_entry(entry, route.origin, format_args!("VPC {}: route to {}{table}", vpc.name.value, route.prefix));
     }
 
     /// Adds the allowed sources of VPCs with `strict_sources`: servers of their machines and

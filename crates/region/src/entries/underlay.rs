@@ -2,7 +2,7 @@
 
 use super::EntryBuilder;
 use super::gateway_tables::{GatewayApi, exact, family, lpm, number};
-use super::ids::uplink_names;
+use super::ids::{IdAssignments, uplink_names};
 use crate::check::{MAX_UPLINKS, ResolvedRegion};
 use crate::model::Uplink;
 use crate::spanned::{SourcePos, WithPos};
@@ -26,6 +26,7 @@ const NEXT_HOPS_PER_GROUP: u32 = (MAX_UPLINKS * SHARES_PER_UPLINK) as u32;
 pub(super) const FORWARD: usize = 0;
 pub(super) const RESOLVE: usize = 1;
 pub(super) const PATH_DOWN: usize = 2;
+const FORWARD_TAGGED: usize = 3;
 
 /// Indices of the actions of an underlay route.
 pub(super) const VIA_NEXT_HOP: usize = 0;
@@ -48,8 +49,9 @@ fn first_next_hop(group: u32) -> u32 {
     (group + 1) * NEXT_HOPS_PER_GROUP
 }
 
-/// Returns the default actions, which have the gateway's addresses and MAC.
-pub fn defaults(region: &ResolvedRegion, api: &GatewayApi) -> Vec<(ir::TableId, ActionSpec)> {
+/// Returns the default actions, which have the gateway's addresses and MAC, and the secret of the hash
+/// of flows.
+pub fn defaults(region: &ResolvedRegion, api: &GatewayApi, numbers: &IdAssignments) -> Vec<(ir::TableId, ActionSpec)> {
     let gateway = &region.file.gateway;
     let of_family = |v4: bool| gateway.vteps.iter().map(|v| v.value).find(|ip| ip.is_ipv4() == v4).map(number);
     let [v4, v6] = [true, false].map(|v4| of_family(v4).unwrap_or_default());
@@ -59,6 +61,7 @@ pub fn defaults(region: &ResolvedRegion, api: &GatewayApi) -> Vec<(ir::TableId, 
         (outside.id, outside.call(1, vec![v6.clone()])),
         (identity.id, identity.call(0, vec![v4, v6, mac.clone()])),
         (router.id, router.call(0, vec![mac])),
+        (api.flow_secret.id, api.flow_secret.call(0, vec![BigUint::from(numbers.flow_secret_of(region))])),
     ]
 }
 
@@ -149,9 +152,18 @@ impl EntryBuilder<'_> {
     /// Adds the MAC addresses of the gateway on its ports.
     fn add_own_macs(&mut self) {
         for uplink in &self.region.file.uplinks {
-            let keys = vec![exact(uplink.port.value), exact(BigUint::from(uplink.mac.as_u64()))];
-            let entry = self.api.own_mac.entry(keys, 0, vec![]);
-            self.add_entry(entry, uplink.name.at, format_args!("uplink {}", uplink.name.value));
+            let [port, mac] = [u64::from(uplink.port.value), uplink.mac.as_u64()].map(exact);
+            let what = format!("uplink {}", uplink.name.value);
+            let Some(vlan) = &uplink.vlan else {
+                let entry = self.api.own_mac.entry(vec![port, mac], 0, vec![]);
+                self.add_entry(entry, uplink.name.at, format_args!("{what}"));
+                continue;
+            };
+            let in_vlan = vec![port, exact(vlan.value)];
+            let unicast = self.api.own_vlan.entry([in_vlan.clone(), vec![mac]].concat(), 0, vec![]);
+            for entry in [unicast, self.api.group_vlan.entry(in_vlan, 0, vec![])] {
+                self.add_entry(entry, vlan.at, format_args!("{what}: vlan"));
+            }
         }
     }
 
@@ -174,8 +186,10 @@ impl EntryBuilder<'_> {
         let [own, peer] = [uplink.mac.as_u64(), peer_mac.as_u64()].map(BigUint::from);
         let configured = uplink.mtu.as_ref().map_or(DEFAULT_MTU, |mtu| mtu.value);
         let mtu = self.numbers.ports.mtu_bytes(*uplink.port).map_or(configured, |mtu| mtu.min(configured));
-        let args = vec![BigUint::from(uplink.port.value), own, peer, BigUint::from(mtu)];
-        let entry = self.api.next_hop.entry(vec![exact(number)], FORWARD, args);
+        let mut args = vec![BigUint::from(uplink.port.value), own, peer, BigUint::from(mtu)];
+        args.extend(uplink.vlan.as_ref().map(|vlan| BigUint::from(vlan.value)));
+        let action = if uplink.vlan.is_some() { FORWARD_TAGGED } else { FORWARD };
+        let entry = self.api.next_hop.entry(vec![exact(number)], action, args);
         self.add_entry(entry, at, format_args!("{what}"));
     }
 

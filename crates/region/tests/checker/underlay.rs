@@ -62,3 +62,38 @@ fn mtus_have_room_for_ipv6() {
         edit_accepted("mtu: 9000", &format!("mtu: {mtu}"));
     }
 }
+
+#[test]
+fn vlans_are_in_range_and_have_static_paths() {
+    for vlan in [1, 4094] {
+        edit_accepted("mtu: 9000", &format!("mtu: 9000, vlan: {vlan}"));
+    }
+    for vlan in ["0", "4095", "65535"] {
+        edit_refused("mtu: 9000", &format!("mtu: 9000, vlan: {vlan}"), "is out of range");
+    }
+    edit_refused("mtu: 9000", "mtu: 9000, vlan: 0x64", "not in plain decimal digits");
+}
+
+#[test]
+fn a_vlan_is_refused_where_the_kernel_decides() {
+    let text = super::REGION
+        .replace("  vteps:", "  underlay: kernel\n  vteps:")
+        .replace("mtu: 9000", "vlan: 100, host: {tap: t1}");
+    let problems = region::parse("r.yaml", &text).expect_err("it is refused").to_string();
+    assert!(problems.contains("the uplink `left` has a `vlan`, and the kernel decides about paths"), "{problems}");
+}
+
+#[test]
+fn limits_of_segments_are_auto_or_in_range() {
+    for limit in ["auto", "536", "1360", "65495"] {
+        edit_accepted("    vni: 20\n", &format!("    vni: 20\n    tcp_mss: {limit}\n"));
+    }
+    for limit in ["535", "65496", "0", "-1", "1360.5", "0x550", "yes", "[]", ""] {
+        let text = super::REGION.replace("    vni: 20\n", &format!("    vni: 20\n    tcp_mss: {limit}\n"));
+        region::parse("r.yaml", &text).expect_err("it is refused");
+    }
+    edit_accepted("  vteps:", "  flow_secret: 4294967295\n  vteps:");
+    edit_accepted("  vteps:", "  flow_secret: 0\n  vteps:");
+    let text = super::REGION.replace("  vteps:", "  flow_secret: 4294967296\n  vteps:");
+    region::parse("r.yaml", &text).expect_err("it is refused");
+}

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Runs a command in a machine's namespace. Returns what it printed, errors included.
-fn at(turn: &Turn, machine: &str, command: &str) -> String {
+pub fn at(turn: &Turn, machine: &str, command: &str) -> String {
     let mut words = command.split(' ');
     let mut run = Command::new(words.next().unwrap());
     run.args(words);
@@ -39,7 +39,8 @@ fn is_time(word: &str) -> bool {
     word.parse::<f64>().is_ok()
 }
 
-fn change(file: &str, turn: &Turn, from: &str, to: &str) {
+/// Replaces a text of the region file once, and applies the file.
+pub fn change(file: &str, turn: &Turn, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains(from), "{from}");
     std::fs::write(file, text.replacen(from, to, 1)).unwrap();

@@ -12,6 +12,7 @@ mod command;
 mod demo;
 mod engines;
 mod icmp;
+mod links;
 mod place;
 mod readme;
 mod tc_hook;

@@ -2,7 +2,9 @@
 
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
 use super::{Model, ModelVerdict, covers};
-use region::{AclAction, AclDirection, AclRule, FlatRoute, Mac, Prefix, Protocol, RouteScope, RouteTarget};
+use region::{
+    AclAction, AclDirection, AclRule, Answer, FlatRoute, Mac, Prefix, Protocol, RouteScope, RouteTarget, Uplink,
+};
 use std::net::IpAddr;
 
 /// Destination and encapsulation of a packet.
@@ -17,6 +19,8 @@ pub(super) struct ForwardingDecision {
     pub(super) vni: u32,
     /// Number of hops on the path.
     pub(super) hops: u8,
+    /// The VPC that sent the packet, and that it is delivered in.
+    pub(super) vpcs: Vec<usize>,
 }
 
 /// Kind of the sending tunnel end point.
@@ -57,16 +61,22 @@ impl Model<'_> {
     /// Decides whether the packet is a tenant's, and returns its kind of sender.
     pub(super) fn classify(&self, parsed: &ParsedPacket, port: u32) -> Result<SenderKind, ModelVerdict> {
         let is_group = parsed.mac[0] & 1 == 1;
-        if !is_group && !self.region.file.uplinks.iter().any(|u| u.port.value == port && u.mac.value.0 == parsed.mac) {
-            return drop_verdict("underlay_other_mac");
+        let vlan = |uplink: &Uplink| uplink.vlan.as_ref().map(|vlan| vlan.value);
+        let in_vlan = |uplink: &&Uplink| uplink.port.value == port && vlan(uplink) == parsed.vlan;
+        let mut uplinks = self.region.file.uplinks.iter().filter(in_vlan);
+        let is_other_vlan = parsed.vlan.is_some() && uplinks.clone().next().is_none();
+        if (!is_group || parsed.vni.is_some()) && !uplinks.any(|uplink| uplink.mac.value.0 == parsed.mac) {
+            let reasons = ["underlay_other_mac", "underlay_other_vlan"];
+            return drop_verdict(reasons[usize::from(parsed.vlan.is_some())]);
         }
         let Some(destination) = parsed.destination else {
             let known = matches!(parsed.ether_type, 0x0806 | 0x88cc | 0x8809 | 0x888e);
-            return if known { Err(ModelVerdict::Cpu) } else { drop_verdict("underlay_not_ip") };
+            return match known {
+                true if is_other_vlan => drop_verdict("underlay_other_vlan"),
+                true => Err(ModelVerdict::Cpu),
+                false => drop_verdict("underlay_not_ip"),
+            };
         };
-        if is_group && parsed.vni.is_some() {
-            return drop_verdict("underlay_other_mac");
-        }
         let link_local = parsed.vni.is_none()
             && match destination {
                 IpAddr::V4(ip) => ip.octets()[..3] == [224, 0, 0],
@@ -80,6 +90,9 @@ impl Model<'_> {
         let is_host = host_addresses.any(|address| address.value == destination);
         if !is_group && !link_local && !is_host && !file.gateway.vteps.iter().any(|v| v.value == destination) {
             return drop_verdict("not_for_gateway");
+        }
+        if parsed.vni.is_none() && is_other_vlan {
+            return drop_verdict("underlay_other_vlan");
         }
         if parsed.vni.is_none() {
             return Err(punt_verdict(parsed));
@@ -122,6 +135,14 @@ impl Model<'_> {
             || remotes.any(|r| r.address.value == source || r.sources.iter().any(|p| covers(p.value, source)))
     }
 
+    /// Returns the VPC that a packet is from.
+    pub(super) fn source_vpc(&self, parsed: &ParsedPacket) -> Result<usize, ModelVerdict> {
+        let vpc = self.region.file.vpcs.iter().position(|v| Some(v.vni.value) == parsed.vni);
+        let Some(vpc) = vpc else { return drop_verdict("unknown_vni") };
+        let is_taken = parsed.source.is_some_and(|source| self.takes_from(vpc, source));
+        if is_taken { Ok(vpc) } else { drop_verdict("source_denied") }
+    }
+
     /// Decides the packet's destination, and whether it is permitted.
     pub(super) fn decide_destination(
         &self,
@@ -131,11 +152,7 @@ impl Model<'_> {
     ) -> Result<ForwardingDecision, ModelVerdict> {
         let to_mac = Mac(parsed.inner_macs[0]);
         let file = &self.region.file;
-        let own_vpc = file.vpcs.iter().position(|v| Some(v.vni.value) == parsed.vni);
-        let Some(own_vpc) = own_vpc else { return drop_verdict("unknown_vni") };
-        if !parsed.source.is_some_and(|source| self.takes_from(own_vpc, source)) {
-            return drop_verdict("source_denied");
-        }
+        let own_vpc = self.source_vpc(parsed)?;
         let table = self.route_table(own_vpc, inner.source);
         let routes = self.region.tables[own_vpc][table].iter();
         let best = routes.filter(|r| covers(Prefix(r.prefix), inner.destination)).max_by_key(|r| r.prefix.prefix_len());
@@ -151,9 +168,13 @@ impl Model<'_> {
         let decision = match route.target {
             RouteTarget::Vpc(to) => {
                 debug_assert_eq!(route.scope == RouteScope::Local, to == own_vpc);
-                Some(self.to_vm(to, inner.destination, ttl_decrement)?)
+                let decision = self.to_vm(to, inner.destination, ttl_decrement)?;
+                Some(ForwardingDecision { vpcs: vec![own_vpc, to], ..decision })
             }
-            RouteTarget::Remote(index, vni) => Some(self.to_remote(index, vni, ttl_decrement)),
+            RouteTarget::Remote(index, vni) => {
+                let decision = self.to_remote(index, vni, ttl_decrement);
+                Some(ForwardingDecision { vpcs: vec![own_vpc], ..decision })
+            }
             _ => None,
         };
         let is_vm_itself = is_same_subnet && decision.as_ref().is_some_and(|decision| decision.mac == to_mac);
@@ -178,7 +199,13 @@ impl Model<'_> {
         let file = &self.region.file;
         let vni = file.vpcs[vpc].vni.value;
         let Some(vm) = self.vms.get(&(vni, address)) else {
-            return drop_verdict(if self.answers_at(vpc, address) { "answer" } else { "unknown_vm" });
+            let answers = self.answers_at(vpc, address);
+            let echo = file.vpcs[vpc].answers(Answer::Echo);
+            return drop_verdict(if !answers {
+                "unknown_vm"
+            } else {
+                ["answer_neighbour", "answer_echo"][usize::from(echo)]
+            });
         };
         let server = self.region.vm_locations[*vm].1;
         let uplinks = self.region.server_uplinks[server].clone();
@@ -188,13 +215,14 @@ impl Model<'_> {
             mac: file.vms[*vm].mac.value,
             vni,
             hops,
+            vpcs: Vec::new(),
         })
     }
 
     fn to_remote(&self, index: usize, vni: u32, hops: u8) -> ForwardingDecision {
         let remote = &self.region.file.remotes[index];
         let uplinks = self.region.remote_uplinks[index].clone();
-        ForwardingDecision { tunnel: remote.address.value, uplinks, mac: remote.mac.value, vni, hops }
+        ForwardingDecision { tunnel: remote.address.value, uplinks, mac: remote.mac.value, vni, hops, vpcs: Vec::new() }
     }
 
     /// Checks the ACLs of all VPCs on the path: the source VPC, those that it passes, and the one
@@ -227,6 +255,9 @@ impl Model<'_> {
     }
 
     fn acl_action(&self, vpc: usize, egress: bool, inner: &InnerPacket) -> AclAction {
+        if inner.is_solicitation() && inner.fragment != Fragment::Later && self.is_own_address(vpc, inner.destination) {
+            return AclAction::Permit;
+        }
         let vpc = &self.region.file.vpcs[vpc];
         let mut rules: Vec<&AclRule> = vpc.acl.iter().map(|r| &r.value).collect();
         rules.sort_by_key(|r| std::cmp::Reverse(r.priority.value));
@@ -282,8 +313,16 @@ fn rule_matches(rule: &AclRule, egress: bool, inner: &InnerPacket) -> bool {
         && is_within(&rule.to, inner.destination)
 }
 
-/// Checks the VXLAN encapsulation. Returns the inner packet if there is VXLAN.
-pub(super) fn tunnelled<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<Option<&'a InnerPacket>, ModelVerdict> {
+/// What VXLAN contains.
+pub(super) enum Content<'a> {
+    /// A packet that can be routed.
+    Packet(&'a InnerPacket),
+    /// ARP, or a neighbour solicitation that cannot be routed.
+    Request(Option<&'a InnerPacket>),
+}
+
+/// Checks the VXLAN encapsulation. Returns its content if there is VXLAN.
+pub(super) fn tunnelled<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<Option<Content<'a>>, ModelVerdict> {
     if parsed.vni.is_none() {
         return Ok(None);
     }
@@ -291,13 +330,16 @@ pub(super) fn tunnelled<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<O
     if Mac(parsed.inner_macs[1]).is_group() {
         return drop_verdict("inner_source_mac");
     }
-    check_addresses(inner)?;
-    Ok(Some(inner))
+    let Some(inner) = inner else { return Ok(Some(Content::Request(None))) };
+    match check_addresses(inner) {
+        Err(_) if inner.is_solicitation() => Ok(Some(Content::Request(Some(inner)))),
+        checked => checked.map(|()| Some(Content::Packet(inner))),
+    }
 }
 
-/// Returns the inner packet after the checks of UDP and VXLAN, in the order of the program's
-/// checks. The lengths of the headers must fit in each other.
-fn inner_packet<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<&'a InnerPacket, ModelVerdict> {
+/// Returns the inner packet, or `None` for ARP, after the checks of UDP and VXLAN, in the order of the
+/// program's checks. The lengths of the headers must fit in each other.
+fn inner_packet<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<Option<&'a InnerPacket>, ModelVerdict> {
     let read_u16 = |offset: usize| usize::from(packet[offset]) << 8 | usize::from(packet[offset + 1]);
     let udp_offset = 14 + parsed.outer_ip;
     let ip_payload_len = if parsed.outer_ip == 20 { read_u16(16) - 20 } else { read_u16(18) };
@@ -308,8 +350,9 @@ fn inner_packet<'a>(packet: &[u8], parsed: &'a ParsedPacket) -> Result<&'a Inner
         return drop_verdict("vxlan_flag_i_clear");
     }
     let (inner, needed_len) = match &parsed.inner {
-        Some(inner) if inner.source.is_ipv4() => (inner, 30 + read_u16(inner.at + 2)),
-        Some(inner) => (inner, 70 + read_u16(inner.at + 4)),
+        Some(inner) if inner.source.is_ipv4() => (Some(inner), 30 + read_u16(inner.at + 2)),
+        Some(inner) => (Some(inner), 70 + read_u16(inner.at + 4)),
+        None if parsed.inner_type == 0x0806 => (None, 30 + 28),
         None if matches!(parsed.inner_type, 0x8100 | 0x88a8) => return drop_verdict("inner_vlan_tag"),
         None => return drop_verdict("inner_not_ip"),
     };

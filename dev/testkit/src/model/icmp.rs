@@ -3,10 +3,10 @@
 
 use super::decide::SenderKind;
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
-use super::rewrite::{choose_uplink, flow_hash};
+use super::rewrite::{choose_uplink, frame_start};
 use super::{Model, ModelVerdict, covers};
 use crate::frame::checksum;
-use region::{Prefix, Vpc};
+use region::{Answer, Prefix, Vpc, WithPos};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes that are quoted behind the IP header.
@@ -80,9 +80,7 @@ impl Model<'_> {
         (kind, code): (u8, u8),
         ip: Vec<u8>,
     ) -> ModelVerdict {
-        let (file, v4) = (&self.region.file, own.is_ipv4());
-        let uplinks = parsed.source.and_then(|tunnel| Some((tunnel, self.uplinks_to(tunnel)?)));
-        let Some((tunnel, uplinks)) = uplinks else { return ModelVerdict::Drop("no_underlay_route".into()) };
+        let v4 = own.is_ipv4();
         let flow = InnerPacket {
             source: own,
             destination: inner.source,
@@ -91,11 +89,26 @@ impl Model<'_> {
             fragment: Fragment::Whole,
             ..inner.clone()
         };
-        let hash = flow_hash(&flow);
-        let uplink = &file.uplinks[choose_uplink(&uplinks, hash)];
-        let udp_length = (30 + ip.len()) as u16;
         let ecn = if v4 { ip[1] & 3 } else { ip[1] >> 4 & 3 };
-        let mut out = [uplink.peer_mac.as_ref().map_or([0; 6], |peer| peer.0), uplink.mac.0].concat();
+        self.send_frame(parsed, self.flow_hash(&flow), ecn, if v4 { 0x0800 } else { 0x86dd }, &ip)
+    }
+
+    /// Sends a frame of the gateway through the tunnel that a packet came by, to the packet's inner
+    /// source. `bytes` are those after the frame's Ethernet header.
+    pub(super) fn send_frame(
+        &self,
+        parsed: &ParsedPacket,
+        hash: u32,
+        ecn: u8,
+        ether_type: u16,
+        bytes: &[u8],
+    ) -> ModelVerdict {
+        let file = &self.region.file;
+        let uplinks = parsed.source.and_then(|tunnel| Some((tunnel, self.uplinks_to(tunnel)?)));
+        let Some((tunnel, uplinks)) = uplinks else { return ModelVerdict::Drop("no_underlay_route".into()) };
+        let uplink = &file.uplinks[choose_uplink(&uplinks, hash)];
+        let udp_length = (30 + bytes.len()) as u16;
+        let mut out = frame_start(uplink);
         self.outer_ip(&mut out, tunnel, parsed.tos.0, ecn, udp_length, hash);
         out.extend((0xc000 | (hash & 0x3fff) as u16).to_be_bytes());
         out.extend(4789u16.to_be_bytes());
@@ -105,22 +118,42 @@ impl Model<'_> {
         out.push(0);
         out.extend(parsed.inner_macs[1]);
         out.extend(file.gateway.mac.0);
-        out.extend(if v4 { [8, 0] } else { [0x86, 0xdd] });
-        out.extend(ip);
+        out.extend(ether_type.to_be_bytes());
+        out.extend(bytes);
         ModelVerdict::Send { port: uplink.port.value, bytes: out }
     }
 
-    /// Returns whether the gateway answers echo requests at an address.
+    /// Returns whether the gateway answers echo requests, or solicitations, that are sent to an
+    /// address.
     pub(super) fn answers_at(&self, vpc: usize, address: IpAddr) -> bool {
         let declared = &self.region.file.vpcs[vpc];
         let subnet = declared.subnets.iter().find(|subnet| covers(subnet.value, address));
-        declared.answer.iter().any(|answer| answer.value == region::Answer::Echo)
-            && subnet.is_some_and(|subnet| self.gateway_in(vpc, subnet.value) == Some(address))
+        let answers = declared.answers(Answer::Echo) || declared.answers(Answer::Neighbours) && address.is_ipv6();
+        answers && subnet.is_some_and(|subnet| self.gateway_in(vpc, subnet.value) == Some(address))
+    }
+
+    /// Returns whether a VPC answers solicitations for an address, as far as its lists are concerned.
+    pub(super) fn is_own_address(&self, vpc: usize, address: IpAddr) -> bool {
+        let declared = &self.region.file.vpcs[vpc];
+        let subnet = declared.subnets.iter().find(|subnet| covers(subnet.value, address));
+        let own = |subnet: &WithPos<Prefix>| declared_gateway(declared, subnet.value) == Some(address);
+        declared.answers(Answer::Neighbours) && subnet.is_some_and(own)
     }
 
     /// Returns the verdict of a packet to an address of the gateway in a subnet.
-    pub(super) fn answer(&self, packet: &[u8], parsed: &ParsedPacket, inner: &InnerPacket) -> ModelVerdict {
+    /// `echo`: it answers echo requests, and not only solicitations.
+    pub(super) fn answer(&self, packet: &[u8], parsed: &ParsedPacket, inner: &InnerPacket, echo: bool) -> ModelVerdict {
         let v4 = inner.source.is_ipv4();
+        let is_whole = packet.len() >= inner.at + 64;
+        if inner.is_solicitation() && packet[inner.at + 6] == 58 && (is_whole || !echo) {
+            let vpc = self.source_vpc(parsed);
+            return vpc.map_or_else(|verdict| verdict, |vpc| self.solicitation_verdict(packet, parsed, inner, vpc));
+        }
+        if !echo {
+            // What is no IPv6 header with a message behind it ends before its kind is known.
+            let is_readable = packet.len() >= inner.at + 48;
+            return ModelVerdict::Drop(if is_readable { "gateway_closed" } else { "neighbour_invalid" }.into());
+        }
         let header = if v4 { 20 } else { 40 };
         let be16 = |at: usize| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
         let length = if v4 { be16(inner.at + 2) } else { be16(inner.at + 4) + 40 };
@@ -173,15 +206,9 @@ impl Model<'_> {
     }
 
     /// Returns the gateway's address in a subnet, if it has one.
-    fn gateway_in(&self, vpc: usize, prefix: Prefix) -> Option<IpAddr> {
-        let Vpc { gateways, vni, .. } = &self.region.file.vpcs[vpc];
-        let has_first = prefix.0.prefix_len() < if prefix.0.addr().is_ipv4() { 31 } else { 127 };
-        let first = has_first.then(|| match prefix.0.network() {
-            IpAddr::V4(first) => IpAddr::from(Ipv4Addr::from(u32::from(first) + 1)),
-            IpAddr::V6(first) => IpAddr::from(Ipv6Addr::from(u128::from(first) + 1)),
-        });
-        let named = gateways.iter().map(|gateway| gateway.value).find(|gateway| covers(prefix, *gateway));
-        named.or(first).filter(|address| !self.vms.contains_key(&(vni.value, *address)))
+    pub(super) fn gateway_in(&self, vpc: usize, prefix: Prefix) -> Option<IpAddr> {
+        let vpc = &self.region.file.vpcs[vpc];
+        declared_gateway(vpc, prefix).filter(|address| !self.vms.contains_key(&(vpc.vni.value, *address)))
     }
 
     /// Returns the uplinks to a tunnel end point; `None`: no route leads there.
@@ -194,6 +221,17 @@ impl Model<'_> {
             None => remote().map(|remote| self.region.remote_uplinks[remote].clone()),
         }
     }
+}
+
+/// Returns the gateway's address in a subnet, unless a VM has it.
+fn declared_gateway(vpc: &Vpc, prefix: Prefix) -> Option<IpAddr> {
+    let has_first = prefix.0.prefix_len() < if prefix.0.addr().is_ipv4() { 31 } else { 127 };
+    let first = has_first.then(|| match prefix.0.network() {
+        IpAddr::V4(first) => IpAddr::from(Ipv4Addr::from(u32::from(first) + 1)),
+        IpAddr::V6(first) => IpAddr::from(Ipv6Addr::from(u128::from(first) + 1)),
+    });
+    let named = vpc.gateways.iter().map(|gateway| gateway.value).find(|gateway| covers(prefix, *gateway));
+    named.or(first)
 }
 
 /// Returns whether RFC 1812, section 4.3.2.7, or RFC 4443, section 2.4 (e), forbids an error.

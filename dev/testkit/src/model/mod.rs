@@ -6,8 +6,10 @@
 
 mod decide;
 mod icmp;
+mod neighbour;
 mod parse;
 mod rewrite;
+mod tcp_mss;
 
 pub use parse::{Fragment, ParsedPacket, parse};
 
@@ -66,17 +68,34 @@ impl<'a> Model<'a> {
     }
 
     fn process_checked(&self, packet: &[u8], port: u32) -> Result<ModelVerdict, ModelVerdict> {
-        let parsed = parse(packet).map_err(|reason| ModelVerdict::Drop(reason.into()))?;
+        let (packet, vlan) = &without_tag(packet).map_err(|reason| ModelVerdict::Drop(reason.into()))?;
+        let mut parsed = parse(packet).map_err(|reason| ModelVerdict::Drop(reason.into()))?;
+        parsed.vlan = *vlan;
         let inner = decide::tunnelled(packet, &parsed)?;
         let from = self.classify(&parsed, port)?;
-        let inner = inner.ok_or(ModelVerdict::Cpu)?;
+        let inner = match inner.ok_or(ModelVerdict::Cpu)? {
+            decide::Content::Packet(inner) => inner,
+            decide::Content::Request(request) => return Err(self.request_verdict(packet, &parsed, request, from)),
+        };
         let decision = self.decide_destination(&parsed, inner, from).map_err(|verdict| match verdict {
-            ModelVerdict::Drop(reason) if reason == "answer" => self.answer(packet, &parsed, inner),
+            ModelVerdict::Drop(reason) if reason.starts_with("answer") => {
+                self.answer(packet, &parsed, inner, reason == "answer_echo")
+            }
             ModelVerdict::Drop(reason) => self.tell(packet, &parsed, inner, from, &reason, 0),
             verdict => verdict,
         })?;
         self.rewrite(packet, &parsed, inner, from, &decision)
     }
+}
+
+/// Returns a frame without its VLAN tag, and the number of the VLAN.
+fn without_tag(packet: &[u8]) -> Result<(Cow<'_, [u8]>, Option<u16>), &'static str> {
+    if packet.get(12..14) != Some(&[0x81, 0]) {
+        return Ok((packet.into(), None));
+    }
+    let tag = packet.get(14..16).filter(|_| packet.len() >= 18).ok_or("underlay_truncated")?;
+    let vlan = u16::from_be_bytes([tag[0], tag[1]]) & 0xfff;
+    Ok(([&packet[..12], &packet[16..]].concat().into(), Some(vlan)))
 }
 
 mod ipnet_free {

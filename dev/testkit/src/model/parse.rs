@@ -17,7 +17,9 @@ pub enum Fragment {
 pub struct ParsedPacket {
     /// Outer Ethernet destination.
     pub mac: [u8; 6],
-    /// Outer EtherType.
+    /// VLAN of the frame, if it has a tag.
+    pub vlan: Option<u16>,
+    /// Outer EtherType, after a tag.
     pub ether_type: u16,
     /// Outer IP source, if it is IP.
     pub source: Option<IpAddr>,
@@ -73,6 +75,13 @@ pub struct InnerPacket {
     pub ecn: u8,
 }
 
+impl InnerPacket {
+    /// Returns whether the packet is a neighbour solicitation.
+    pub(super) fn is_solicitation(&self) -> bool {
+        self.source.is_ipv6() && self.protocol == 58 && self.ports.0 == 135
+    }
+}
+
 fn be16(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
 }
@@ -100,6 +109,7 @@ pub fn parse(packet: &[u8]) -> Result<ParsedPacket, &'static str> {
     require_len(14, "underlay_truncated")?;
     let mut parsed = ParsedPacket {
         mac: mac_at(packet, 0),
+        vlan: None,
         ether_type: be16(packet, 12),
         source: None,
         destination: None,
@@ -290,6 +300,11 @@ impl HeaderCursor {
                 return Err("inner_headers_too_long");
             }
             if is_layer_4 {
+                // Directly behind the IP header, the flags of a complete TCP header are read, too.
+                let reads_flags = self.protocol == 6 && self.at == 0 && self.left >= 20;
+                if reads_flags && packet.len() < from + 14 {
+                    return Err("inner_truncated");
+                }
                 self.ports = self::layer_4(packet, from + self.at, is_icmp)?;
                 break;
             }

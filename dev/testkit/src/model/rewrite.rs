@@ -4,6 +4,7 @@ use super::decide::{ForwardingDecision, SenderKind};
 use super::parse::{Fragment, InnerPacket, ParsedPacket};
 use super::{Model, ModelVerdict};
 use crate::frame::checksum;
+use region::Uplink;
 use std::net::IpAddr;
 
 impl Model<'_> {
@@ -18,7 +19,7 @@ impl Model<'_> {
         decision: &ForwardingDecision,
     ) -> Result<ModelVerdict, ModelVerdict> {
         let file = &self.region.file;
-        let hash = flow_hash(inner);
+        let hash = self.flow_hash(inner);
         let uplink = &file.uplinks[choose_uplink(&decision.uplinks, hash)];
         let mtu = uplink.mtu.as_ref().map_or(1600, |m| usize::from(m.value));
         let udp_offset = 14 + parsed.outer_ip;
@@ -29,7 +30,7 @@ impl Model<'_> {
         }
         let ecn = decapsulated_ecn(parsed.tos.1, inner.ecn).ok_or(ModelVerdict::Drop("ecn_ce_on_not_ect".into()))?;
 
-        let mut out = [uplink.peer_mac.as_ref().map_or([0; 6], |peer| peer.0), uplink.mac.0].concat();
+        let mut out = frame_start(uplink);
         self.outer_ip(&mut out, decision.tunnel, parsed.tos.0, ecn, udp_length as u16, hash);
         out.extend((0xc000 | (hash & 0x3fff) as u16).to_be_bytes());
         out.extend(4789u16.to_be_bytes());
@@ -44,6 +45,7 @@ impl Model<'_> {
         // Bytes after the outer packet are not sent.
         out.extend(&packet[inner.at..udp_offset + udp_length]);
         inner_ip(&mut out[inner_start..], inner.source.is_ipv4(), ecn, decision.hops);
+        self.lower_mss(inner, &decision.vpcs, &mut out[inner_start..]);
         Ok(ModelVerdict::Send { port: uplink.port.value, bytes: out })
     }
 
@@ -78,6 +80,16 @@ impl Model<'_> {
     }
 }
 
+/// Returns the MAC addresses of a frame to the neighbour of an uplink, and the tag of its VLAN.
+pub(super) fn frame_start(uplink: &Uplink) -> Vec<u8> {
+    let mut out = [uplink.peer_mac.as_ref().map_or([0; 6], |peer| peer.0), uplink.mac.0].concat();
+    if let Some(vlan) = &uplink.vlan {
+        out.extend([0x81, 0]);
+        out.extend(vlan.value.to_be_bytes());
+    }
+    out
+}
+
 /// Decrements the TTL by `hops`, sets the ECN bits, and updates the checksum.
 fn inner_ip(packet: &mut [u8], v4: bool, ecn: u8, hops: u8) {
     if v4 {
@@ -108,20 +120,27 @@ fn decapsulated_ecn(outer: u8, inner: u8) -> Option<u8> {
     }
 }
 
-/// Returns the CRC-32 of the inner addresses, protocol and ports. Fragments have no ports.
-pub(super) fn flow_hash(inner: &InnerPacket) -> u32 {
-    let mut bytes = Vec::new();
-    for ip in [inner.source, inner.destination] {
-        match ip {
-            IpAddr::V4(ip) => bytes.extend(ip.octets()),
-            IpAddr::V6(ip) => bytes.extend(ip.octets()),
+impl Model<'_> {
+    /// Returns the CRC-32 of the inner addresses, protocol and ports, with the secret added to the last
+    /// 32 bits of each address and to the ports. Fragments have no ports.
+    pub(super) fn flow_hash(&self, inner: &InnerPacket) -> u32 {
+        let secret = self.region.file.gateway.flow_secret.as_ref().map_or(0, |secret| secret.value);
+        let mut bytes = Vec::new();
+        for ip in [inner.source, inner.destination] {
+            match ip {
+                IpAddr::V4(ip) => bytes.extend(u32::from(ip).wrapping_add(secret).to_be_bytes()),
+                IpAddr::V6(ip) => {
+                    bytes.extend(&ip.octets()[..12]);
+                    bytes.extend((u128::from(ip) as u32).wrapping_add(secret).to_be_bytes());
+                }
+            }
         }
+        bytes.push(inner.protocol);
+        let ports = if inner.fragment == Fragment::Whole { inner.ports } else { (0, 0) };
+        let ports = u32::from(ports.0) << 16 | u32::from(ports.1);
+        bytes.extend(ports.wrapping_add(secret).to_be_bytes());
+        crc32(&bytes)
     }
-    bytes.push(inner.protocol);
-    let ports = if inner.fragment == Fragment::Whole { inner.ports } else { (0, 0) };
-    bytes.extend(ports.0.to_be_bytes());
-    bytes.extend(ports.1.to_be_bytes());
-    crc32(&bytes)
 }
 
 /// Computes the CRC-32 of Ethernet bit by bit.

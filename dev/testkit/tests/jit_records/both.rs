@@ -191,7 +191,7 @@ impl Both {
             interp.process_by(&mut self.noter, &packet.bytes, packet.port, packet.at, &mut self.outputs);
             collect_outputs(number, &self.outputs, &mut expected.emitted);
             let mut noted = std::mem::take(&mut self.noter.noted);
-            noted.recirculates = self.outputs.packets().iter().any(|packet| packet.origin != PacketOrigin::Received);
+            noted.recirculates |= self.outputs.packets().iter().any(|packet| packet.origin != PacketOrigin::Received);
             if let (Some(front), true) = (noted.deparser.filter(|_| !self.deparser_calls), self.dropped()) {
                 // Native code does not deparse packets that the program drops, which has no visible
                 // effect.

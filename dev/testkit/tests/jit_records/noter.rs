@@ -18,7 +18,9 @@ pub struct Noted {
     pub deparser: Option<usize>,
     pub applications: Vec<Application>,
     pub indices: Vec<u64>,
-    /// Whether the engine made another packet of it, in a second pass.
+    /// Whether the main parser ran.
+    pub is_parsed: bool,
+    /// Whether it has a second pass, as itself or as another packet that the engine made of it.
     pub recirculates: bool,
 }
 
@@ -107,6 +109,9 @@ impl BlockHook for Noter {
 
     fn run(&mut self, walker: &mut BlockStepper<'_>) -> BlockExit {
         let code = walker.code();
+        if code.kind == ControlKind::MainParser {
+            self.noted.recirculates |= std::mem::replace(&mut self.noted.is_parsed, true);
+        }
         if code.kind == ControlKind::MainDeparser {
             self.noted.deparser = Some(self.noted.decisions.len());
         }

@@ -41,7 +41,7 @@ fn the_gateways_tables_are_as_the_program_declares_them() {
     let tenant = table("tenancy.tenant");
     assert_eq!(
         (tenant.kind, tenant.key_bits(), tenant.data_bits(), tenant.entries),
-        (MemoryMatchKind::Exact, 24, 52, 1 << 20)
+        (MemoryMatchKind::Exact, 24, 87, 1 << 20)
     );
     assert_eq!(tenant.keys[0].name, "vni");
     assert_eq!(tenant.attached.len(), 1);
@@ -49,11 +49,11 @@ fn the_gateways_tables_are_as_the_program_declares_them() {
     let route = table("route_v6");
     let exact: Vec<bool> = route.keys.iter().map(|k| k.exact).collect();
     assert_eq!((route.kind, route.key_bits(), exact), (MemoryMatchKind::Ternary, 152, vec![true, false]));
-    assert_eq!(route.data_bits(), 56);
+    assert_eq!(route.data_bits(), 68);
     assert_eq!(table("acl_in.v4").keys.iter().filter(|k| k.range).count(), 2);
     let identity = table("gateway_identity");
     assert_eq!((identity.kind, identity.data_bits(), identity.entries), (MemoryMatchKind::None, 208, 1));
-    assert_eq!(program.tables.iter().filter(|t| t.id.is_some()).count(), 26);
+    assert_eq!(program.tables.iter().filter(|t| t.id.is_some()).count(), 27);
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn the_parser_has_its_states() {
     let start = &program.parser[0];
     assert_eq!((start.name.as_str(), start.extracts, start.selects), ("start", 112, 16));
     let next: Vec<&str> = start.next.iter().map(|n| program.parser[*n].name.as_str()).collect();
-    assert_eq!(next, ["outer_ipv4", "outer_ipv6", "kind_arp", "kind_link_protocol"]);
-    assert_eq!(program.parser.len(), 89);
+    assert_eq!(next, ["outer_ipv4", "outer_ipv6", "kind_arp", "kind_link_protocol", "outer_vlan"]);
+    assert_eq!(program.parser.len(), 96);
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn steps_run_early_where_nobody_else_looks() {
     assert!(
         writes("meta.flow_hash").iter().all(|n| program.dependencies.iter().all(|d| d.second != *n || d.first > 0))
     );
-    let hops = writes("gateway.inner_checks.usable");
-    assert!(hops.iter().any(|n| program.early.contains(n)), "{:?}", program.early);
+    let length = writes("gateway.vxlan_checks.inner_frame");
+    assert!(length.iter().any(|n| program.early.contains(n)), "{:?}", program.early);
     // A table that drops may not run early.
     let drops = program.fields.iter().find(|f| f.name == "meta.drop_reason").expect("a field");
     assert!(drops.written.iter().all(|n| !program.early.contains(n)));
