@@ -119,6 +119,8 @@ pub struct SweepReport {
     pub removed: u32,
     /// Entries whose idle time was over and that were reported and stay.
     pub notified: u32,
-    /// Whether the sweep has reached the end of the table, and no entry is in doubt.
+    /// Whether the pass has reached the end of the table.
+    pub is_pass_complete: bool,
+    /// Whether the pass has reached the end of the table, and no entry is in doubt.
     pub is_complete: bool,
 }

@@ -56,7 +56,7 @@ impl Local {
     ) -> SweepReport {
         let mut report = SweepReport::default();
         table.note_tick(self.now);
-        let mut doubted = self.end_doubted(table, state, on_expired, &mut report);
+        let mut doubted = self.end_doubted(table, state, budget, on_expired, &mut report);
         let unit = table.idle_times.unit_of(self.now);
         if state.units.is_none() && state.done != Some(unit) {
             // The last unit of the pass before is examined again, because members whose clock is
@@ -84,7 +84,8 @@ impl Local {
         if !doubted.is_empty() {
             state.doubted.push_back((table.grace.stamp(), doubted));
         }
-        report.is_complete = state.units.is_none() && state.doubted.is_empty();
+        report.is_pass_complete = state.units.is_none();
+        report.is_complete = report.is_pass_complete && state.doubted.is_empty();
         report
     }
 
@@ -167,17 +168,19 @@ impl Local {
         }
     }
 
-    /// Removes the entries that are still in doubt after the grace period. Returns those that
-    /// come into doubt again.
+    /// Removes the entries that are still in doubt after the grace period, until about `budget` have
+    /// been removed. Returns those that come into doubt again.
     fn end_doubted(
         &mut self,
         table: &Inner,
         state: &mut SweepState,
+        budget: u32,
         on_expired: &mut impl FnMut(EntryRef<'_>),
         report: &mut SweepReport,
     ) -> Vec<Doubted> {
         let mut again = Vec::new();
-        while state.doubted.front().is_some_and(|(stamp, _)| table.grace.has_passed(*stamp)) {
+        let is_due = |(stamp, _): &(u64, _)| table.grace.has_passed(*stamp);
+        while report.removed < budget && state.doubted.front().is_some_and(is_due) {
             let Some((_, doubted)) = state.doubted.pop_front() else { break };
             for (n, Doubted { record, attempts }) in doubted.iter().enumerate() {
                 table.records.prefetch_for_write(doubted[(n + AHEAD).min(doubted.len() - 1)].record);

@@ -1,6 +1,7 @@
 //! One worker's state, and the loop that runs packets through the stages.
 #![allow(unsafe_code)]
 
+mod chunk_size;
 mod later_passes;
 mod packet_written;
 mod path_choice;
@@ -18,25 +19,15 @@ use crate::program::CompiledProgram;
 use crate::record::{RecordBuffers, RecordSink};
 use crate::stats::{self, TIMED_EVERY, WorkerStats, cpu_ticks};
 use crate::verdict;
+use chunk_size::{choose_max_chunk, chunk_len};
 use ir::Entity;
 use lookup::LookupSet;
-use lookup::exact::ExactTable;
 use packet::{BatchOutput, Packet, PacketOrigin, PacketRef};
 use path_choice::PathChoice;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use vector_state::{DivergedPacket, VectorState};
 
-/// Chunk size that keeps frames in a first-level cache of 32 KiB until the next stage; better if
-/// there is little latency to hide and there are few stages.
-const SMALL_CHUNK: usize = 64;
-/// Chunk size for packets with frames, because more frames than fit in a second-level cache cost
-/// more than the larger chunk saves.
-const LARGE_CHUNK: usize = 256;
-/// Tables that take less memory than this, in bytes, are assumed to be cached.
-const CACHED_TABLE_BYTES: usize = 16 << 20;
-/// Maximum number of stages of a program with few stages.
-const FEW_STAGES: usize = 8;
 /// Number of chunks after which the chunk size is chosen again.
 const CHUNK_SIZE_INTERVAL: u32 = 256;
 
@@ -557,37 +548,6 @@ unsafe fn apply_pending_count(pending: &PendingCount) {
         (&raw mut (*counter)[0]).write((*counter)[0].wrapping_add(1));
         (&raw mut (*counter)[1]).write((*counter)[1].wrapping_add(pending.bytes));
     }
-}
-
-/// Chooses the maximum chunk size for these tables.
-fn choose_max_chunk(program: &CompiledProgram, lookups: &LookupSet) -> usize {
-    // The vector path has no frames that should stay in the cache.
-    if program.native.lanes().iter().any(Option::is_some) {
-        return MAX_CHUNK;
-    }
-    // Other lookups gain more from larger batches.
-    let eight = ExactTable::supports_avx512();
-    // Number of stages on the path of one packet.
-    let passed =
-        program.stages.iter().filter(|stage| !stage.is_hot_path_copy && stage.start != StageEntry::Restart).count();
-    if eight && passed <= FEW_STAGES && lookups.memory_bytes() <= CACHED_TABLE_BYTES {
-        SMALL_CHUNK
-    } else {
-        LARGE_CHUNK
-    }
-}
-
-/// Returns how many of the packets may run together, at most `most`.
-fn chunk_len(program: &CompiledProgram, packets: &[Packet], most: usize) -> usize {
-    if program.order.is_serial {
-        return 1;
-    }
-    let most = packets.len().min(most);
-    if !program.order.depends_on_time {
-        return most;
-    }
-    let time = packets[0].rx_time_ns;
-    packets[..most].iter().position(|packet| packet.rx_time_ns != time).unwrap_or(most)
 }
 
 /// Prefetches a cache line.

@@ -12,6 +12,9 @@ use lookup::LiveTables;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Records that a sweep examines at once, because it collects the entries that end.
+const SWEPT_RECORDS: u32 = 1 << 16;
+
 impl Jit {
     /// Returns the nanoseconds since a packet hit an entry of the table, or since it was inserted.
     pub fn entry_idle_for(&self, table: TableId, entry: &StoredEntry) -> Option<u64> {
@@ -118,18 +121,21 @@ impl EngineShared {
     /// under way may hit ends in a later call.
     fn expire_written(&self, live: &mut LiveTables, table: TableId, idle: &mut Vec<IdleEntry>) {
         let written = &self.program.runtime.written;
-        // Removals need a batch of all workers after the sweep has found the entries, so that an
-        // entry without packets ends in the second turn.
-        for _ in 0..2 {
+        written.get(table).map(PacketWrittenTable::note_peak);
+        // A removal needs a batch of all workers after the sweep has found the entry: without packets
+        // under way, entries end in the next turn.
+        loop {
             let sweep = |written: &PacketWrittenTable, member: &mut Member| {
                 let mut ended = Vec::new();
-                member.sweep(u32::MAX, |entry| ended.push(EndedEntry::new(written, &entry)));
-                ended
+                let report = member.sweep(SWEPT_RECORDS, |entry| ended.push(EndedEntry::new(written, &entry)));
+                (ended, report)
             };
-            let Some(ended) = written.with_control(table, sweep) else { return };
-            written.get(table).map(PacketWrittenTable::note_peak);
+            let Some((ended, report)) = written.with_control(table, sweep) else { return };
             for ended in ended {
                 self.note_ended(live, table, ended, idle);
+            }
+            if report.is_pass_complete && report.removed == 0 && report.doubted == 0 {
+                return;
             }
         }
     }
