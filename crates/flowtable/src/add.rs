@@ -36,6 +36,11 @@ impl<'k> NewEntry<'k> {
         NewEntry { key, profile, ..NewEntry::default() }
     }
 
+    /// Returns the key.
+    pub(crate) fn key(&self) -> &'k [u8] {
+        self.key
+    }
+
     /// Returns the entry as one that names its twin.
     pub(crate) fn with_twin(self, twin: RecordId) -> Self {
         NewEntry { twin: twin.0, ..self }

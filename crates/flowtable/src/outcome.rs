@@ -50,9 +50,12 @@ pub enum Refusal {
     /// Records of removed entries are not free yet: a member has not begun another batch.
     #[error("removed records are not free yet: a worker neither begins batches nor parks")]
     Grace,
-    /// Another entry has a key of the pair.
-    #[error("another entry has a key of the pair")]
+    /// The first key of a pair is there: another member has added it at the same time.
+    #[error("another worker has added the key at the same time")]
     KeyTaken,
+    /// Another entry has the twin's key of a pair.
+    #[error("another entry has the twin's key")]
+    TwinTaken,
 }
 
 impl Refusal {
@@ -67,11 +70,12 @@ impl Refusal {
             Refusal::Malformed => "malformed",
             Refusal::Grace => "grace",
             Refusal::KeyTaken => "key_taken",
+            Refusal::TwinTaken => "twin_taken",
         }
     }
 
     /// All reasons, by rising number.
-    pub const ALL: [Refusal; 8] = [
+    pub const ALL: [Refusal; 9] = [
         Refusal::Full,
         Refusal::OwnerLimit,
         Refusal::Chain,
@@ -80,6 +84,7 @@ impl Refusal {
         Refusal::Malformed,
         Refusal::Grace,
         Refusal::KeyTaken,
+        Refusal::TwinTaken,
     ];
 }
 

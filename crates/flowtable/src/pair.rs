@@ -21,7 +21,8 @@ impl Member {
     /// finds the first is answered by one that finds the second. Returns both records.
     ///
     /// # Errors
-    /// [`Refusal::KeyTaken`]: an entry has one of the keys. Any other refusal of one of the two.
+    /// [`Refusal::KeyTaken`] or [`Refusal::TwinTaken`]: an entry has one of the keys. Any other
+    /// refusal of one of the two.
     ///
     /// # Panics
     /// Panics if the table has no pairs.
@@ -32,6 +33,7 @@ impl Member {
     ) -> Result<[RecordId; 2], Refusal> {
         let (table, local) = (&*self.table, &mut self.local);
         assert!(table.shape.has_pairs, "a table without pairs");
+        let taken = [Refusal::KeyTaken, Refusal::TwinTaken];
         let mut add = |local: &mut Local, number: usize, new: &NewEntry<'_>| {
             let added = local.add(table, new, |value| {
                 fill(number, value);
@@ -39,10 +41,13 @@ impl Member {
             });
             match added {
                 Addition::Added(record) => Ok(record),
-                Addition::Found(_) => Err(table.counters.count_refusal(Refusal::KeyTaken)),
+                Addition::Found(_) => Err(table.counters.count_refusal(taken[number])),
                 Addition::Refused(refusal) => Err(refusal),
             }
         };
+        if first.key() == second.key() {
+            return Err(table.counters.count_refusal(Refusal::TwinTaken));
+        }
         let twin = add(local, 1, second)?;
         match add(local, 0, &first.with_twin(twin)) {
             Ok(record) => local.link(table, record, twin),

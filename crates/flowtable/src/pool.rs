@@ -276,6 +276,12 @@ impl PortPool {
         self.release_until(1, number, taken_ns, taken_ns.saturating_add(rest_ns));
     }
 
+    /// Releases a port that no packet has used, because another worker has added the session at the
+    /// same time. It does not rest.
+    pub fn give_back(&mut self, number: u32) {
+        self.release_until(0, number, 0, 0);
+    }
+
     fn release_until(&mut self, queue: usize, number: u32, now: u64, end_ns: u64) {
         let Some([used, resting]) = self.port_words(number) else { return };
         let bit = 1 << (number % BLOCK_PORTS);

@@ -2,7 +2,7 @@
 
 use crate::packet_written::PacketWrittenTables;
 use crate::port_pools::HeldPort;
-use flowtable::{Addition, EntryRef, Member, NewEntry, RecordId};
+use flowtable::{Addition, EntryRef, Member, NewEntry, RecordId, Refusal};
 use ir::{Entity, ExternId, TableId};
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub struct WorkerFlows {
     held_ports: Vec<HeldPort>,
     /// Index of this packet in its chunk.
     port_holder: usize,
+    /// Index of the last packet of the chunk that added an entry.
+    adder: usize,
 }
 
 /// No packet of a chunk.
@@ -44,6 +46,7 @@ impl WorkerFlows {
             records: Vec::new(),
             held_ports: Vec::new(),
             port_holder: NO_LANE,
+            adder: NO_LANE,
         }
     }
 
@@ -67,11 +70,15 @@ impl WorkerFlows {
 
     /// Releases the ports that no entry got, at the end of a chunk of packets.
     pub fn release_held_ports(&mut self) {
+        self.release_ports_of_holder();
+        (self.port_holder, self.adder) = (NO_LANE, NO_LANE);
+    }
+
+    fn release_ports_of_holder(&mut self) {
         if !self.held_ports.is_empty() {
             self.shared.ports.release_unused(&self.held_ports);
             self.held_ports.clear();
         }
-        self.port_holder = NO_LANE;
     }
 
     /// Ends a batch: forgets all records.
@@ -103,10 +110,10 @@ impl WorkerFlows {
         });
         let Addition::Added(record) = added else {
             // The table counts refusals by reason.
-            self.shared.ports.part(lease);
+            self.keep_ports(new, lease, matches!(added, Addition::Found(_)));
             return None;
         };
-        self.note_additions(1, lease);
+        self.note_additions(1, new, lease);
         Some(record)
     }
 
@@ -127,11 +134,11 @@ impl WorkerFlows {
         let entry = NewEntry::new(new.key, new.idle_number).with_lease(lease);
         match member.add_pair([&entry, &NewEntry::new(twin_key, new.idle_number)], fill) {
             Ok(records) => {
-                self.note_additions(2, lease);
+                self.note_additions(2, new, lease);
                 Some(records)
             }
-            Err(_) => {
-                self.shared.ports.part(lease);
+            Err(refusal) => {
+                self.keep_ports(new, lease, refusal == Refusal::KeyTaken);
                 None
             }
         }
@@ -145,11 +152,23 @@ impl WorkerFlows {
     }
 
     /// Counts added entries, which hold the packet's ports from now on.
-    fn note_additions(&mut self, count: u64, lease: u32) {
+    fn note_additions(&mut self, count: u64, new: &PacketEntry<'_>, lease: u32) {
+        self.adder = new.lane;
         if lease != 0 {
             self.held_ports.clear();
         }
         self.added_count += count;
+    }
+
+    /// Leaves the ports of a refused addition with their packet. If another worker has added its
+    /// session at the same time, they do not rest afterwards.
+    fn keep_ports(&mut self, new: &PacketEntry<'_>, lease: u32, is_there: bool) {
+        self.shared.ports.part(lease);
+        if lease != 0 {
+            // The packet itself may have added the key before.
+            let is_fresh = is_there && self.adder != new.lane;
+            self.held_ports.iter_mut().for_each(|port| port.is_fresh = is_fresh);
+        }
     }
 
     /// Returns the lease of the ports that a packet holds; 0: none.
@@ -161,7 +180,7 @@ impl WorkerFlows {
     /// packet before it are released that no entry got. Returns status, address and port.
     pub fn take_port(&mut self, pool: ExternId, lane: usize, args: [u32; 6], now_ns: u64) -> [u64; 3] {
         if self.port_holder != lane {
-            self.release_held_ports();
+            self.release_ports_of_holder();
             self.port_holder = lane;
         }
         let (results, held) = self.shared.ports.take(pool, args, now_ns);

@@ -124,7 +124,7 @@ pub struct PacketWrittenTables {
     control: Mutex<Vec<Option<Member>>>,
 }
 
-/// A change of an entry's idle time by the control plane.
+/// The idle time of an entry, as the control plane reads and sets it.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryLevel {
     /// Time in nanoseconds from which on its idle time counts.

@@ -15,6 +15,9 @@ pub struct HeldPort {
     pub lease: u32,
     /// Time at which it was taken, in nanoseconds.
     pub taken_ns: u64,
+    /// Whether it can be taken again at once, because another worker has added the packet's session:
+    /// no entry has its key.
+    pub is_fresh: bool,
 }
 
 /// One pool.
@@ -73,7 +76,7 @@ impl PortPools {
         match taken {
             Some((first, Ok(port))) => {
                 let results = [PortPoolStatus::Taken as u64, u64::from(port.address), u64::from(port.port)];
-                (results, Some(HeldPort { lease: first + port.number, taken_ns: now_ns }))
+                (results, Some(HeldPort { lease: first + port.number, taken_ns: now_ns, is_fresh: false }))
             }
             Some((_, Err(PoolRefusal::Empty))) => refused(PortPoolStatus::Empty),
             Some((_, Err(PoolRefusal::Quota))) => refused(PortPoolStatus::Quota),
@@ -121,9 +124,11 @@ impl PortPools {
 
     /// Releases ports of a packet that added no entry.
     pub fn release_unused(&self, held: &[HeldPort]) {
-        for HeldPort { lease, taken_ns } in held {
-            if let Some((pool, number)) = self.pool_of(*lease) {
-                pool.ports.lock().release_unused(number, *taken_ns);
+        for HeldPort { lease, taken_ns, is_fresh } in held {
+            let Some((pool, number)) = self.pool_of(*lease) else { continue };
+            match is_fresh {
+                true => pool.ports.lock().give_back(number),
+                false => pool.ports.lock().release_unused(number, *taken_ns),
             }
         }
     }

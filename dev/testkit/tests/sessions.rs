@@ -104,7 +104,14 @@ fn workers_share_sessions_and_ports() {
     for (flow, public) in &sent {
         public_sides.entry(*flow).or_default().insert(*public);
     }
-    assert_eq!(public_sides.len(), flows.len(), "a session is refused only to a packet that another one overtakes");
+    // A packet is refused if another one overtakes it, or holds the lock of its bucket for long. Hosts
+    // then send it again.
+    let again: Vec<Endpoint> = flows.iter().copied().filter(|flow| !public_sides.contains_key(flow)).collect();
+    assert!(again.len() <= flows.len() / 50, "{} sessions were refused to all workers", again.len());
+    for (flow, public) in send_from_inside(&mut workers[0], &again, SECOND) {
+        public_sides.entry(flow).or_default().insert(public);
+    }
+    assert_eq!(public_sides.len(), flows.len(), "a session was refused although nothing else ran");
     assert!(public_sides.values().all(|sides| sides.len() == 1), "a session has one public port");
     let distinct: BTreeSet<&Endpoint> = public_sides.values().flatten().collect();
     assert_eq!(distinct.len(), flows.len(), "no port serves two sessions");

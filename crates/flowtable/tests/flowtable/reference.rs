@@ -117,13 +117,16 @@ impl Reference {
         (owner, lease): (u32, u32),
         now: u32,
     ) -> Result<(), Refusal> {
-        let added = |added| match added {
+        let added = |added, taken| match added {
             Added::New => Ok(()),
-            Added::Known => Err(Refusal::KeyTaken),
+            Added::Known => Err(taken),
             Added::Refused(refusal) => Err(refusal),
         };
-        added(self.add_new(keys[1], value, profile, 0, now))?;
-        if let Err(refusal) = added(self.add_new(keys[0], value, profile, owner, now)) {
+        if keys[0] == keys[1] {
+            return Err(Refusal::TwinTaken);
+        }
+        added(self.add_new(keys[1], value, profile, 0, now), Refusal::TwinTaken)?;
+        if let Err(refusal) = added(self.add_new(keys[0], value, profile, owner, now), Refusal::KeyTaken) {
             self.remove_one(keys[1]);
             return Err(refusal);
         }
