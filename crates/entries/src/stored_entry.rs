@@ -113,15 +113,19 @@ impl StoredEntry {
 
     /// Returns the entry with another idle timeout.
     pub(crate) fn with_idle_timeout(&self, idle_timeout_ns: u64) -> StoredEntry {
-        StoredEntry::new(EntryFields {
+        StoredEntry::new(EntryFields { idle_timeout_ns, ..self.fields() })
+    }
+
+    fn fields(&self) -> EntryFields<'_> {
+        EntryFields {
             key: self.key(),
             action: self.action(),
             priority: self.priority(),
             is_const: self.is_const(),
             sequence: self.sequence(),
-            idle_timeout_ns,
+            idle_timeout_ns: self.idle_timeout_ns(),
             extras: self.header().extras.clone(),
-        })
+        }
     }
 
     #[inline]
@@ -227,15 +231,8 @@ impl StoredEntry {
 
     /// Returns a copy with another meter configuration.
     pub(crate) fn with_meter(&self, meter: Option<MeterConfig>) -> StoredEntry {
-        StoredEntry::new(EntryFields {
-            key: self.key(),
-            action: self.action(),
-            priority: self.priority(),
-            is_const: self.is_const(),
-            sequence: self.sequence(),
-            idle_timeout_ns: self.idle_timeout_ns(),
-            extras: EntryExtras::boxed_if_any(meter, self.provenance(), self.metadata()),
-        })
+        let extras = EntryExtras::boxed_if_any(meter, self.provenance(), self.metadata());
+        StoredEntry::new(EntryFields { extras, ..self.fields() })
     }
 
     /// Converts to the control plane's form. `pipeline` and `table` must be those that the entry

@@ -97,6 +97,11 @@ pub(crate) fn touch<W: Word<u32>>(life: &W, now: u32, renewed: impl Fn(u8) -> Op
     }
 }
 
+/// Ends the doubt of an entry.
+pub(crate) fn end_doubt<W: Word<u32>>(life: &W) {
+    change(life, |word| (word & DOUBT != 0).then_some(word & !DOUBT));
+}
+
 /// Replaces a life word by what `next` makes of it, unless that is `None`. Returns the word
 /// before, if it was replaced.
 pub(crate) fn change<W: Word<u32>>(life: &W, next: impl Fn(u32) -> Option<u32>) -> Option<u32> {

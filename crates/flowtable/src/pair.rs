@@ -86,15 +86,17 @@ impl Inner {
     /// Returns the record of an entry's twin; `None`: it has none. The entry was one during the
     /// caller's batch.
     pub fn twin_of(&self, record: u32) -> Option<u32> {
-        let twin = self.records.twin(record)?.load(Acquire);
+        self.if_mutual(record, self.records.twin(record)?.load(Acquire))
+    }
+
+    /// Returns a record that `record` names, if it names `record` as well.
+    fn if_mutual(&self, record: u32, twin: u32) -> Option<u32> {
         let is_mutual = twin != 0 && self.records.twin(twin)?.load(Acquire) == record;
         is_mutual.then_some(twin)
     }
 
     /// Returns the record of the twin of an entry that the caller has just killed.
     pub fn twin_of_killed(&self, record: u32) -> Option<u32> {
-        let twin = name_of_killed(self.records.twin(record)?);
-        let is_mutual = twin != 0 && self.records.twin(twin)?.load(Acquire) == record;
-        is_mutual.then_some(twin)
+        self.if_mutual(record, name_of_killed(self.records.twin(record)?))
     }
 }

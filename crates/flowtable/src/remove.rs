@@ -183,7 +183,6 @@ impl Local {
             self.set_profile_of_one(table, twin, profile);
         }
         // The sweep knows the doubt of a pair by the old record.
-        let certain = |word| (word & life::DOUBT != 0).then_some(word & !life::DOUBT);
-        life::change(table.records.life(twin), certain);
+        life::end_doubt(table.records.life(twin));
     }
 }

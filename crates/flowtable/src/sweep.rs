@@ -248,8 +248,7 @@ impl Local {
     /// Ends the doubt of an entry and of its twin, so that the next pass can doubt them again.
     fn end_doubt(&self, table: &Inner, record: u32) {
         for record in [Some(record), table.twin_of(record)].into_iter().flatten() {
-            let certain = |word| (word & life::DOUBT != 0).then_some(word & !life::DOUBT);
-            life::change(table.records.life(record), certain);
+            life::end_doubt(table.records.life(record));
         }
     }
 

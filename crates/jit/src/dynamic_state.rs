@@ -2,7 +2,6 @@
 //! [`interp::EntryRuntimeState`]), for a take-over. All workers of an engine share it.
 
 use crate::engine::{Execution, Jit};
-use crate::packet_written::EntryLevel;
 use entries::StoredEntry;
 use interp::{EntryRuntimeState, MeterFill};
 use ir::{ExternId, TableId};
@@ -35,9 +34,9 @@ impl Jit {
                 let host_level = shared.host_at_latest_time().entry_level(table, number);
                 match shared.program.runtime.written.level(table, entry) {
                     None => host_level,
-                    Some(EntryLevel { idle_since_ns, idle_timeout_ns }) => {
+                    Some(level) => {
                         let meter = host_level.and_then(|level| level.meter);
-                        Some(EntryRuntimeState { meter, idle_since_ns, idle_timeout_ns })
+                        Some(EntryRuntimeState { meter, ..level })
                     }
                 }
             }
@@ -50,9 +49,7 @@ impl Jit {
         match &self.execution {
             Execution::Native { shared, .. } => {
                 let Some(number) = shared.entry_number(table, entry) else { return };
-                let EntryRuntimeState { idle_since_ns, idle_timeout_ns, .. } = level;
-                let idle = EntryLevel { idle_since_ns, idle_timeout_ns };
-                shared.program.runtime.written.set_level(table, entry, idle);
+                shared.program.runtime.written.set_level(table, entry, level);
                 shared.program.runtime.host.lock().set_entry_level(table, number, level);
             }
             Execution::Interpreted { interp, .. } => interp.lock().set_entry_level(table, entry, level),

@@ -91,18 +91,15 @@ impl WorkerFlows {
         self.members.iter_mut().flatten().for_each(Member::park);
     }
 
-    /// Adds the entry of a packet, with the value that `fill` writes. It gets the ports that the packet has
-    /// taken. Returns its record; `None` if the key is there, or the table is full.
+    /// Adds the entry of a packet, with the value that `fill` writes. It gets the ports that the
+    /// packet has taken. Returns its record; `None` if the key is there, or the table is full.
     pub fn add_entry(
         &mut self,
         table: TableId,
         new: &PacketEntry<'_>,
         mut fill: impl FnMut(&mut [u8]),
     ) -> Option<RecordId> {
-        let lease = self.join_ports(new.lane);
-        let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) else {
-            return self.count_unjoined(table);
-        };
+        let (member, lease) = self.member_and_lease(table, new)?;
         let entry = NewEntry::new(new.key, new.idle_number).with_lease(lease);
         let added = member.find_or_add_with(&entry, |value| {
             fill(value);
@@ -126,11 +123,7 @@ impl WorkerFlows {
         twin_key: &[u8],
         fill: impl FnMut(usize, &mut [u8]),
     ) -> Option<[RecordId; 2]> {
-        let lease = self.join_ports(new.lane);
-        let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) else {
-            self.count_unjoined(table);
-            return None;
-        };
+        let (member, lease) = self.member_and_lease(table, new)?;
         let entry = NewEntry::new(new.key, new.idle_number).with_lease(lease);
         match member.add_pair([&entry, &NewEntry::new(twin_key, new.idle_number)], fill) {
             Ok(records) => {
@@ -144,11 +137,15 @@ impl WorkerFlows {
         }
     }
 
-    fn count_unjoined(&self, table: TableId) -> Option<RecordId> {
-        if let Some(written) = self.shared.get(table) {
-            written.count_unjoined();
-        }
-        None
+    /// Returns the member that adds an entry, and the lease of the ports that its packet holds (0:
+    /// none). Counts an addition without a member.
+    fn member_and_lease(&mut self, table: TableId, new: &PacketEntry<'_>) -> Option<(&mut Member, u32)> {
+        let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) else {
+            self.shared.get(table).inspect(|written| written.count_unjoined());
+            return None;
+        };
+        let holds_ports = self.port_holder == new.lane;
+        Some((member, if holds_ports { self.shared.ports.join(&self.held_ports) } else { 0 }))
     }
 
     /// Counts added entries, which hold the packet's ports from now on.
@@ -169,11 +166,6 @@ impl WorkerFlows {
             let is_fresh = is_there && self.adder != new.lane;
             self.held_ports.iter_mut().for_each(|port| port.is_fresh = is_fresh);
         }
-    }
-
-    /// Returns the lease of the ports that a packet holds; 0: none.
-    fn join_ports(&self, lane: usize) -> u32 {
-        if self.port_holder == lane { self.shared.ports.join(&self.held_ports) } else { 0 }
     }
 
     /// Executes `PortPool.take` for the packet at index `lane` of the chunk. First the ports of a

@@ -4,15 +4,13 @@
 //! so that a change of the profile's time reaches all entries that have it. Idle timeouts of the
 //! control plane's own entries get the others.
 
-use flowtable::{FlowTable, Member};
+use flowtable::{FlowTable, MAX_IDLE_TICKS, Member};
 use interp::TICK_NS;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Number of idle times.
 const NUMBERS: usize = 256;
-/// Longest idle time in ticks.
-const MAX_TICKS: u64 = (1 << 20) - (1 << 16);
 
 /// Source of an idle time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +43,7 @@ pub fn tick_of(time_ns: u64) -> u32 {
 
 /// Returns an idle time in ticks, rounded up.
 fn idle_ticks(timeout_ns: u64) -> u32 {
-    timeout_ns.div_ceil(TICK_NS).min(MAX_TICKS) as u32
+    timeout_ns.div_ceil(TICK_NS).min(u64::from(MAX_IDLE_TICKS)) as u32
 }
 
 impl IdleProfiles {

@@ -10,8 +10,8 @@ use crate::idle_profiles::{IdleProfiles, tick_of};
 use crate::port_pools::PortPools;
 use entries::{PackedKey, StoredEntry};
 use flowtable::{Addition, EntryRef, FlowTable, Member, Refusal, Shape};
-use interp::TICK_NS;
 use interp::host::{ExternHost, HitTimes};
+use interp::{EntryRuntimeState, TICK_NS};
 use ir::{Entity, ExternArg, ExternFn, Inst, Pipeline, TableId};
 use lookup::{EntryCodec, LiveTables};
 use parking_lot::Mutex;
@@ -64,11 +64,12 @@ pub struct FlowTableCounts {
 }
 
 impl PacketWrittenTable {
-    /// Returns the idle time of an entry at the time `now_ns`, and its timeout.
-    pub fn level_of(&self, entry: &EntryRef<'_>, now_ns: u64) -> EntryLevel {
+    /// Returns the idle time of an entry at the time `now_ns`, and its timeout, without its meter.
+    pub fn level_of(&self, entry: &EntryRef<'_>, now_ns: u64) -> EntryRuntimeState {
         let tick_begin_ns = i128::from(now_ns - now_ns % TICK_NS);
         let since_ns = tick_begin_ns - i128::from(entry.idle_ticks) * i128::from(TICK_NS);
-        EntryLevel {
+        EntryRuntimeState {
+            meter: None,
             idle_since_ns: u64::try_from(since_ns).unwrap_or(0),
             idle_timeout_ns: self.idle_profiles.timeout_ns(entry.profile),
         }
@@ -122,15 +123,6 @@ pub struct PacketWrittenTables {
     /// The time of the engine.
     times: Arc<HitTimes>,
     control: Mutex<Vec<Option<Member>>>,
-}
-
-/// The idle time of an entry, as the control plane reads and sets it.
-#[derive(Clone, Copy, Debug)]
-pub struct EntryLevel {
-    /// Time in nanoseconds from which on its idle time counts.
-    pub idle_since_ns: u64,
-    /// Its idle timeout in nanoseconds; 0: none.
-    pub idle_timeout_ns: u64,
 }
 
 impl PacketWrittenTables {
@@ -303,8 +295,17 @@ impl PacketWrittenTables {
         self.with_control(table, remove).unwrap_or_default()
     }
 
-    /// Returns the idle time of an entry, and its timeout.
-    pub fn level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryLevel> {
+    /// Returns the entry of a packed key.
+    pub fn find_entry(&self, table: TableId, key: &[u64]) -> Option<StoredEntry> {
+        let find = |written: &PacketWrittenTable, member: &mut Member| {
+            let record = member.find(&written.codec.encode_key_words(key));
+            member.entry(record).map(|entry| written.stored_entry(&entry))
+        };
+        self.with_control(table, find)?
+    }
+
+    /// Returns the idle time of an entry, and its timeout, without its meter.
+    pub fn level(&self, table: TableId, entry: &StoredEntry) -> Option<EntryRuntimeState> {
         let now_ns = self.times.now();
         let level = |written: &PacketWrittenTable, member: &mut Member| {
             let record = member.find(&written.codec.encode_key(entry));
@@ -314,7 +315,7 @@ impl PacketWrittenTables {
     }
 
     /// Sets the idle time of an entry, and its timeout.
-    pub fn set_level(&self, table: TableId, entry: &StoredEntry, level: EntryLevel) {
+    pub fn set_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         self.with_control(table, |written, member| {
             let record = member.find(&written.codec.encode_key(entry));
             let profile = written.idle_profiles.number_of_timeout(&written.flows, level.idle_timeout_ns);

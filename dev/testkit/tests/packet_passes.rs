@@ -44,24 +44,33 @@ fn a_version_has_the_code_of_its_passes() {
     assert!(recirculates(&first) && !recirculates(&later) && !recirculates(&switch));
 }
 
-#[test]
-fn native_code_makes_icmp_errors_and_does_not_fall_back() {
+fn ip(text: &str) -> std::net::IpAddr {
+    text.parse().expect("an address")
+}
+
+/// Runs copies of a VM's packet through native code of the gateway with the region of the example.
+fn run_in_lab(inner: IpPacket, count: usize) -> (Jit, packet::Batch, packet::BatchOutput) {
     let pipeline = gateway::pipeline().expect("the gateway compiles");
     let region = region::parse("lab.yaml", include_str!("../../../examples/lab.yaml")).expect("the example is right");
     let mut engine = Jit::new(pipeline.clone(), interp::Config::default()).expect("the gateway loads");
     assert_eq!(engine.fallback_reason(), None);
     let entries = region::entries(&region, "lab.yaml", &pipeline, &mut region::IdAssignments::default());
     engine.write(&region::diff(region::GatewayEntries::default(), entries.expect("entries"))).expect("they are taken");
-    let ip = |s: &str| s.parse().expect("an address");
-    let inner = IpPacket::new(ip("10.0.0.11"), ip("10.0.0.99"), 17, segment(1000, 53, 40));
     let mut frame = VxlanFrame::new((ip("192.0.2.11"), ip("192.0.2.1")), 100, inner);
     frame.mac = region.file.uplinks[0].mac.value.0;
     let mut batch = packet::Batch::new();
-    for _ in 0..40 {
-        batch.push_bytes(&frame.bytes(), packet::PortId(1), 0).expect("a batch takes 40 packets");
+    for _ in 0..count {
+        batch.push_bytes(&frame.bytes(), packet::PortId(1), 0).expect("a batch has room");
     }
     let mut out = packet::BatchOutput::new();
     packet::Engine::process(&mut engine, &mut batch, &mut out);
+    (engine, batch, out)
+}
+
+#[test]
+fn native_code_makes_icmp_errors_and_does_not_fall_back() {
+    let inner = IpPacket::new(ip("10.0.0.11"), ip("10.0.0.99"), 17, segment(1000, 53, 40));
+    let (engine, batch, out) = run_in_lab(inner, 40);
     let mut counts = packet::EngineCounters::default();
     counts.count_received(&batch);
     counts.count_batch(&batch, &out);
@@ -81,27 +90,12 @@ fn code_for_eight_packets_has_tcp_and_udp() {
     if !jit::supports_vector_path() {
         return;
     }
-    let pipeline = gateway::pipeline().expect("the gateway compiles");
-    let region = region::parse("lab.yaml", include_str!("../../../examples/lab.yaml")).expect("the example is right");
-    let ip = |s: &str| s.parse().expect("an address");
     let tcp = |flags: u8| [&[4, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags][..], &[0; 40]].concat();
     let kinds = [("UDP", 17, segment(1000, 53, 40)), ("TCP data", 6, tcp(0x18)), ("SYN", 6, tcp(2))];
     let mut seen = Vec::new();
     for (name, protocol, payload) in kinds {
-        let mut engine = Jit::new(pipeline.clone(), interp::Config::default()).expect("the gateway loads");
-        assert_eq!(engine.fallback_reason(), None);
-        let entries = region::entries(&region, "lab.yaml", &pipeline, &mut region::IdAssignments::default());
-        let writes = region::diff(region::GatewayEntries::default(), entries.expect("entries"));
-        engine.write(&writes).expect("they are taken");
         let inner = IpPacket::new(ip("10.0.0.11"), ip("10.0.0.12"), protocol, payload);
-        let mut frame = VxlanFrame::new((ip("192.0.2.11"), ip("192.0.2.1")), 100, inner);
-        frame.mac = region.file.uplinks[0].mac.value.0;
-        let mut batch = packet::Batch::new();
-        for _ in 0..64 {
-            batch.push_bytes(&frame.bytes(), packet::PortId(1), 0).expect("a batch takes 64 packets");
-        }
-        let mut out = packet::BatchOutput::new();
-        packet::Engine::process(&mut engine, &mut batch, &mut out);
+        let (engine, batch, out) = run_in_lab(inner, 64);
         let sent = out.iter(&batch).filter(|(one, _)| matches!(one.verdict, packet::Verdict::Forward { .. })).count();
         assert_eq!(sent, 64, "{name}");
         seen.push((name, engine.vector_packet_counts()));

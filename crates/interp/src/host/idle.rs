@@ -41,7 +41,6 @@ impl ExternHost {
     pub fn take_expired(&mut self, now: u64, limit: usize, max_idle: usize) -> Expired {
         self.advance(now);
         let mut expired = Expired::default();
-        self.memory.end_port_rests(now);
         let times = self.hit_times.clone();
         let last_hit_ns = |table: u32, number: u32| times.last_hit_ns(table as usize, number);
         while expired.count < limit

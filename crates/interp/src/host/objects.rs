@@ -3,7 +3,6 @@
 use crate::host::ExternHost;
 use crate::meter::{MeterColor, MeterFill};
 use crate::persistent_state::ExternState;
-use crate::port_pool::PortUsage;
 use entries::{ControlState, Counter, MeterConfig, MulticastGroup, StateChange};
 use ir::{Entity, ExternId};
 use num_bigint::BigUint;
@@ -39,11 +38,6 @@ impl ExternHost {
     /// Returns the number of elements of a counter, meter or register.
     pub fn array_len(&self, object: ExternId) -> Option<u64> {
         self.memory.array_len(object)
-    }
-
-    /// Returns how much of a pool of ports is in use; `None` for another object.
-    pub fn port_usage(&self, pool: ExternId) -> Option<PortUsage> {
-        self.memory.port_usage(pool)
     }
 
     /// Returns the leaves of a register's element.

@@ -5,16 +5,13 @@
 //! are entered for a snapshot of everything, such as a take-over.
 
 use super::EngineShared;
+use super::flow_tables::READ_RECORDS;
 use crate::packet_written::PacketWrittenTable;
-use entries::{KeyLayout, PackedKey, StateUpdate, StoredEntry, WriteBatch};
-use flowtable::{EntryRef, Member};
+use entries::{PackedKey, StateUpdate, StoredEntry, WriteBatch};
+use flowtable::Member;
 use ir::{KeyMatch, TableId};
 use lookup::LiveTables;
 use parking_lot::MutexGuard;
-
-/// Records that are read at once, because the control plane's member keeps removed records from
-/// being used again meanwhile.
-const READ_RECORDS: u32 = 8192;
 
 impl EngineShared {
     /// Returns the tables, with all entries in the control state that packets have added.
@@ -36,20 +33,18 @@ impl EngineShared {
         live
     }
 
-    /// Enters the entries of packets in the control state that a batch names, and how many others
+    /// Enters the entries of packets in the control state that batches name, and how many others
     /// there are, because they count for the sizes of tables.
-    pub(super) fn record_named_entries(&self, live: &mut LiveTables, batch: &WriteBatch) {
+    pub(super) fn record_named_entries(&self, live: &mut LiveTables, batches: &[WriteBatch]) {
         let written = &self.program.runtime.written;
         if written.is_empty() {
             return;
         }
-        for update in &batch.updates {
-            let Some((table, key)) = named_entry(live, update) else { continue };
-            let find = |written: &PacketWrittenTable, member: &mut Member| {
-                let record = member.find(&written.codec.encode_key_words(&key));
-                member.entry(record).map(|entry: EntryRef<'_>| written.stored_entry(&entry))
-            };
-            if let Some(Some(entry)) = written.with_control(table, find) {
+        for update in batches.iter().flat_map(|batch| &batch.updates) {
+            let named = named_entry(live, update, |table| written.get(table).is_some());
+            if let Some((table, key)) = named
+                && let Some(entry) = written.find_entry(table, &key)
+            {
                 record_entry(live, table, &entry);
             }
         }
@@ -73,10 +68,7 @@ impl EngineShared {
     /// Returns the number of an entry under which the host keeps its state; `None` if it keeps
     /// none.
     pub(crate) fn entry_number(&self, table: TableId, entry: &StoredEntry) -> Option<u32> {
-        match self.program.runtime.written.get(table) {
-            Some(_) => self.program.runtime.written.entry_number(table, entry),
-            None => self.live.lock().entry_id(table, entry),
-        }
+        self.number_in(&self.live.lock(), table, entry)
     }
 
     /// Does what [`EngineShared::entry_number`] does with tables that the caller has locked.
@@ -100,18 +92,18 @@ fn record_entry(live: &mut LiveTables, table: TableId, entry: &StoredEntry) {
     }
 }
 
-/// Returns table and packed key of the entry that an update names.
-fn named_entry(live: &LiveTables, update: &StateUpdate) -> Option<(TableId, PackedKey)> {
-    let layout = |table: TableId| -> &KeyLayout { live.state().layout(table) };
-    let pack = |table: TableId, keys: &[KeyMatch]| {
-        live.state().pipeline().tables.get(table)?;
-        Some((table, layout(table).pack(keys).ok()?))
-    };
+/// Returns table and packed key of the entry that an update names, if `is_written` accepts its table.
+fn named_entry(
+    live: &LiveTables,
+    update: &StateUpdate,
+    is_written: impl Fn(TableId) -> bool,
+) -> Option<(TableId, PackedKey)> {
+    let layout = |table: TableId| is_written(table).then(|| live.state().layout(table));
+    let pack = |table: TableId, keys: &[KeyMatch]| Some((table, layout(table)?.pack(keys).ok()?));
     match update {
         StateUpdate::Entry(_, entry) => pack(entry.table, &entry.keys),
         StateUpdate::Packed(_, entry) => {
-            live.state().pipeline().tables.get(entry.table)?;
-            let is_valid = entry.key().len() == layout(entry.table).len;
+            let is_valid = entry.key().len() == layout(entry.table)?.len;
             is_valid.then(|| (entry.table, PackedKey::from_slice(entry.key())))
         }
         StateUpdate::DirectMeter(id, _) | StateUpdate::DirectCounter(id, _) => pack(id.table, &id.keys),

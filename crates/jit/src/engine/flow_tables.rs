@@ -6,15 +6,16 @@
 
 use super::{EngineShared, Execution, Jit};
 use crate::idle_profiles::tick_of;
-use crate::packet_written::{DEFAULT_SIZE, EntryLevel, FlowTableCounts, PacketWrittenTable};
+use crate::packet_written::{DEFAULT_SIZE, FlowTableCounts, PacketWrittenTable};
 use entries::{Counter, KeyFilter, PackedKey, StoredEntry};
 use flowtable::{EntryRef, JoinError, Member};
-use interp::TICK_NS;
+use interp::{EntryRuntimeState, TICK_NS};
 use ir::TableId;
 use std::sync::Arc;
 
-/// Records that a page of a read examines.
-const READ_RECORDS: u32 = 8192;
+/// Records that a page of a read examines: meanwhile a member keeps removed records from being used
+/// again.
+pub(super) const READ_RECORDS: u32 = 8192;
 /// Records that a page of a removal examines.
 const REMOVE_RECORDS: u32 = 2048;
 /// Entries for which the host is used at once. Workers wait for it if their packets count.
@@ -313,11 +314,7 @@ impl StoredFlows {
     /// Returns the entry of a packed key.
     pub fn find(&self, key: &[u64]) -> Option<StoredFlow> {
         let known = self.shared.live.lock().state().get_entry(self.table, key, 0).cloned();
-        let find = |written: &PacketWrittenTable, member: &mut Member| {
-            let record = member.find(&written.codec.encode_key_words(key));
-            member.entry(record).map(|entry| written.stored_entry(&entry))
-        };
-        let found = self.shared.program.runtime.written.with_control(self.table, find)??;
+        let found = self.shared.program.runtime.written.find_entry(self.table, key)?;
         Some(self.with_values(known.unwrap_or(found)))
     }
 
@@ -346,7 +343,7 @@ fn is_idle(written: &PacketWrittenTable, entry: &EntryRef<'_>, query: &FlowQuery
 
 /// Returns an entry without its counter.
 fn flow_entry(written: &PacketWrittenTable, entry: &EntryRef<'_>, now_ns: u64) -> FlowEntry {
-    let EntryLevel { idle_since_ns, .. } = written.level_of(entry, now_ns);
+    let EntryRuntimeState { idle_since_ns, .. } = written.level_of(entry, now_ns);
     FlowEntry {
         entry: written.stored_entry(entry),
         idle_ns: now_ns.saturating_sub(idle_since_ns),

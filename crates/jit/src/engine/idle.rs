@@ -4,7 +4,7 @@ use super::flow_tables::HOST_ENTRIES;
 use super::{EngineShared, Execution, Jit};
 use crate::packet_written::PacketWrittenTable;
 use entries::StoredEntry;
-use flowtable::{EntryRef, Member};
+use flowtable::Member;
 use interp::host::ExternHost;
 use interp::{IdleEntry, MAX_WAITING};
 use ir::TableId;
@@ -117,22 +117,31 @@ impl EngineShared {
         idle
     }
 
-    /// Ends the idle entries of a table that packets write. An entry that a packet
-    /// under way may hit ends in a later call.
+    /// Ends the idle entries of a table that packets write. An entry that a packet under way may hit
+    /// ends in a later call.
     fn expire_written(&self, live: &mut LiveTables, table: TableId, idle: &mut Vec<IdleEntry>) {
-        let written = &self.program.runtime.written;
-        written.get(table).map(PacketWrittenTable::note_peak);
+        let tables = &self.program.runtime.written;
+        let Some(written) = tables.get(table) else { return };
+        written.note_peak();
         // A removal needs a batch of all workers after the sweep has found the entry: without packets
         // under way, entries end in the next turn.
         loop {
             let sweep = |written: &PacketWrittenTable, member: &mut Member| {
                 let mut ended = Vec::new();
-                let report = member.sweep(SWEPT_RECORDS, |entry| ended.push(EndedEntry::new(written, &entry)));
+                let report =
+                    member.sweep(SWEPT_RECORDS, |entry| ended.push((entry.id.0, written.stored_entry(&entry))));
                 (ended, report)
             };
-            let Some((ended, report)) = written.with_control(table, sweep) else { return };
-            for ended in ended {
-                self.note_ended(live, table, ended, idle);
+            let Some((ended, report)) = tables.with_control(table, sweep) else { return };
+            for (record, entry) in ended {
+                let entry = live.state().get_entry(table, entry.key(), 0).cloned().unwrap_or(entry);
+                self.note_ended(
+                    live,
+                    written,
+                    record,
+                    IdleEntry { table, entry, deleted: !written.flows.shape().notify },
+                    idle,
+                );
             }
             if report.is_pass_complete && report.removed == 0 && report.doubted == 0 {
                 return;
@@ -141,30 +150,24 @@ impl EngineShared {
     }
 
     /// Tells the control plane that the idle time of an entry is over.
-    fn note_ended(&self, live: &mut LiveTables, table: TableId, ended: EndedEntry, idle: &mut Vec<IdleEntry>) {
-        let mut host = self.program.runtime.host.lock();
-        let deleted = host.deletes_idle(table);
-        let EndedEntry { record, entry } = ended;
-        let entry = live.state().get_entry(table, entry.key(), 0).cloned().unwrap_or(entry);
-        if deleted {
-            host.entry_removed(table, record);
-            live.record_removed_entry(table, &entry);
+    fn note_ended(
+        &self,
+        live: &mut LiveTables,
+        written: &PacketWrittenTable,
+        record: u32,
+        ended: IdleEntry,
+        idle: &mut Vec<IdleEntry>,
+    ) {
+        let host = || self.program.runtime.host.lock();
+        if ended.deleted {
+            if written.has_host_state {
+                host().entry_removed(ended.table, record);
+            }
+            live.record_removed_entry(ended.table, &ended.entry);
         }
         match idle.len() < MAX_WAITING {
-            true => idle.push(IdleEntry { table, entry, deleted }),
-            false => host.count_lost_message(),
+            true => idle.push(ended),
+            false => host().count_lost_message(),
         }
-    }
-}
-
-/// An entry at the end of its idle time.
-struct EndedEntry {
-    record: u32,
-    entry: StoredEntry,
-}
-
-impl EndedEntry {
-    fn new(written: &PacketWrittenTable, entry: &EntryRef<'_>) -> EndedEntry {
-        EndedEntry { record: entry.id.0, entry: written.stored_entry(entry) }
     }
 }

@@ -14,7 +14,7 @@ impl EngineShared {
         mut note: impl FnMut(&StateChange, Option<u32>),
     ) -> Result<(), WriteError> {
         let mut live = self.live.lock();
-        self.record_named_entries(&mut live, batch);
+        self.record_named_entries(&mut live, std::slice::from_ref(batch));
         let written = live.write(batch)?;
         written.changes_with_ids().for_each(|(change, number)| note(change, number));
         self.carry_out(&mut live, &written);
@@ -23,7 +23,7 @@ impl EngineShared {
 
     pub(super) fn write_many(&self, batches: &[WriteBatch]) -> Vec<Result<(), WriteError>> {
         let mut live = self.live.lock();
-        batches.iter().for_each(|batch| self.record_named_entries(&mut live, batch));
+        self.record_named_entries(&mut live, batches);
         let outcomes = live.write_batches(batches);
         let done =
             |outcome: Result<AppliedWrite, WriteError>| outcome.map(|written| self.carry_out(&mut live, &written));
