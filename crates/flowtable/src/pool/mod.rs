@@ -8,16 +8,13 @@
 //! The pool gives out the same ports as the interpreter's, which is the definition. Finding one
 //! costs the same however many are in use.
 
-use std::collections::{HashMap, VecDeque};
+mod address;
+mod owned_blocks;
 
-/// First port of a pool. Lower ports are never given out, because servers listen there.
-const FIRST_PORT: u32 = 1024;
-/// Ports of a block.
-const BLOCK_PORTS: u32 = 64;
-/// Blocks of an address: ports 1024 to 65535.
-const ADDRESS_BLOCKS: u32 = ((1 << 16) - FIRST_PORT) / BLOCK_PORTS;
-/// Words of a bit for each block of an address.
-const BLOCK_WORDS: usize = ADDRESS_BLOCKS.div_ceil(64) as usize;
+use address::{ADDRESS_BLOCKS, Address, BLOCK_PORTS, FIRST_PORT};
+use owned_blocks::OwnedBlocks;
+use std::collections::VecDeque;
+
 /// Minimum rest of a port that no entry got, in nanoseconds: the next packet shall not meet the
 /// key again that another entry has.
 const UNUSED_REST_NS: u64 = 1_000_000_000;
@@ -88,44 +85,21 @@ pub struct PoolUsage {
     pub subscribers: usize,
 }
 
-/// The blocks of one address.
-struct Address {
-    /// Blocks without owner, a bit each.
-    free: [u64; BLOCK_WORDS],
-    /// Number of blocks with an owner.
-    owned: u32,
-    /// Owner of each block.
-    owners: Box<[u32]>,
-    /// Ports in use and resting ports: a word each for block and space.
-    ports: Box<[[u64; 2]]>,
+/// A port with the subscriber to which its block belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnedPoolPort {
+    /// The port.
+    pub port: PoolPort,
+    /// Port space.
+    pub space: u32,
+    /// Number of the subscriber.
+    pub subscriber: u32,
 }
 
-impl Address {
-    fn new(spaces: u32) -> Address {
-        let mut free = [u64::MAX; BLOCK_WORDS];
-        free[BLOCK_WORDS - 1] = u64::MAX >> (BLOCK_WORDS as u32 * 64 - ADDRESS_BLOCKS);
-        let (blocks, words) = (ADDRESS_BLOCKS as usize, (ADDRESS_BLOCKS * spaces) as usize);
-        Address { free, owned: 0, owners: vec![0; blocks].into(), ports: vec![[0; 2]; words].into() }
-    }
-
-    /// Returns the first free block from `start` on, cyclically.
-    fn find_free(&self, start: u32) -> Option<u32> {
-        let (first, bit) = ((start / 64) as usize, start % 64);
-        let upper = self.free[first] & (u64::MAX << bit);
-        let later = (1..=BLOCK_WORDS).map(|n| {
-            let word = (first + n) % BLOCK_WORDS;
-            (word, self.free[word])
-        });
-        let mut words = std::iter::once((first, upper)).chain(later);
-        words.find(|(_, free)| *free != 0).map(|(word, free)| word as u32 * 64 + free.trailing_zeros())
-    }
-}
-
-/// The blocks of a subscriber, in the order in which it got them.
-struct Subscriber {
-    blocks: Vec<u32>,
-    /// For each space the position before which all blocks are full.
-    first_free: Box<[u32]>,
+/// Returns the port with a number, which belongs to a block.
+fn pool_port(block: u32, number: u32) -> PoolPort {
+    let port = FIRST_PORT + block % ADDRESS_BLOCKS * BLOCK_PORTS + number % BLOCK_PORTS;
+    PoolPort { number, address: block / ADDRESS_BLOCKS, port: port as u16 }
 }
 
 /// A rest of a port.
@@ -139,11 +113,10 @@ struct Rest {
 pub struct PortPool {
     shape: PoolShape,
     addresses: Vec<Option<Box<Address>>>,
-    subscribers: HashMap<u32, Subscriber>,
+    owned: OwnedBlocks,
     /// Rests of released ports, and of ports that no entry got, by their end.
     rests: [VecDeque<Rest>; 2],
     ports_in_use: u64,
-    blocks_in_use: usize,
 }
 
 impl PortPool {
@@ -153,10 +126,9 @@ impl PortPool {
         PortPool {
             shape: PoolShape { addresses, ..shape },
             addresses: (0..addresses).map(|_| None).collect(),
-            subscribers: HashMap::new(),
+            owned: OwnedBlocks::new(shape.subscribers, shape.spaces),
             rests: Default::default(),
             ports_in_use: 0,
-            blocks_in_use: 0,
         }
     }
 
@@ -180,37 +152,20 @@ impl PortPool {
         if !is_valid {
             return Err(PoolRefusal::Invalid);
         }
-        if let Some(block) = self.find_own_block(request) {
-            return Ok(self.take_of_block(block, request));
-        }
         let addresses = request.first_address..request.first_address + request.address_count;
-        let own = self.subscribers.get(&request.subscriber).map_or(&[][..], |own| &own.blocks);
-        if own.len() as u64 >= u64::from(request.max_blocks) {
+        let is_usable = |block: u32| addresses.contains(&(block / ADDRESS_BLOCKS));
+        let PoolRequest { subscriber, space, .. } = *request;
+        if let Some(slot) = self.owned.find_free_port(subscriber, space, is_usable) {
+            return Ok(self.take_of_block(slot, request));
+        }
+        if self.owned.count_of(subscriber) >= request.max_blocks {
             return Err(PoolRefusal::Quota);
         }
-        let paired = own.iter().map(|block| block / ADDRESS_BLOCKS).find(|address| addresses.contains(address));
+        let paired = self.owned.blocks_of(subscriber).find(|(_, block)| is_usable(*block));
+        let paired = paired.map(|(_, block)| block / ADDRESS_BLOCKS);
         let block = self.find_free_block(request, paired).ok_or(PoolRefusal::Empty)?;
-        self.own_block(block, request.subscriber);
-        Ok(self.take_of_block(block, request))
-    }
-
-    /// Returns the first of the subscriber's blocks at the request's addresses with a free port.
-    fn find_own_block(&mut self, request: &PoolRequest) -> Option<u32> {
-        let own = self.subscribers.get_mut(&request.subscriber)?;
-        let addresses = request.first_address..request.first_address + request.address_count;
-        let first_free = &mut own.first_free[request.space as usize];
-        for position in *first_free as usize..own.blocks.len() {
-            let block = own.blocks[position];
-            let address = self.addresses[(block / ADDRESS_BLOCKS) as usize].as_ref()?;
-            let [used, resting] = address.ports[(block % ADDRESS_BLOCKS * self.shape.spaces + request.space) as usize];
-            if used | resting == u64::MAX {
-                // Blocks before it are full, too, as long as none was passed over.
-                *first_free += u32::from(*first_free as usize == position);
-            } else if addresses.contains(&(block / ADDRESS_BLOCKS)) {
-                return Some(block);
-            }
-        }
-        None
+        let slot = self.own_block(block, subscriber);
+        Ok(self.take_of_block(slot, request))
     }
 
     /// Returns a block without owner: of the subscriber's address if it has one, else of the first
@@ -221,7 +176,6 @@ impl PortPool {
         let block_of = |address: u32| {
             let block = match &self.addresses[address as usize] {
                 None => Some(start),
-                Some(blocks) if blocks.owned == ADDRESS_BLOCKS => None,
                 Some(blocks) => blocks.find_free(start),
             };
             block.map(|block| address * ADDRESS_BLOCKS + block)
@@ -232,36 +186,23 @@ impl PortPool {
         }
     }
 
-    /// Gives a block without owner to a subscriber.
-    fn own_block(&mut self, block: u32, subscriber: u32) {
-        let spaces = self.shape.spaces;
+    /// Gives a block without owner to a subscriber. Returns its slot.
+    fn own_block(&mut self, block: u32, subscriber: u32) -> u32 {
+        let slot = self.owned.push(subscriber, block);
         let address = &mut self.addresses[(block / ADDRESS_BLOCKS) as usize];
-        let blocks = address.get_or_insert_with(|| Box::new(Address::new(spaces)));
-        let in_address = block % ADDRESS_BLOCKS;
-        blocks.free[(in_address / 64) as usize] &= !(1 << (in_address % 64));
-        blocks.owned += 1;
-        blocks.owners[in_address as usize] = subscriber;
-        self.blocks_in_use += 1;
-        let new = || Subscriber { blocks: Vec::new(), first_free: vec![0; spaces as usize].into() };
-        self.subscribers.entry(subscriber).or_insert_with(new).blocks.push(block);
+        address.get_or_insert_with(|| Box::new(Address::new())).own(block % ADDRESS_BLOCKS, slot);
+        slot
     }
 
     /// Takes the first free port of a block that has one, from the bit on that the hash chooses.
-    fn take_of_block(&mut self, block: u32, request: &PoolRequest) -> PoolPort {
-        let word = block % ADDRESS_BLOCKS * self.shape.spaces + request.space;
-        let mut bit = 0;
-        if let Some(address) = &mut self.addresses[(block / ADDRESS_BLOCKS) as usize] {
-            let [used, resting] = &mut address.ports[word as usize];
-            let start = request.hash % BLOCK_PORTS;
-            bit = ((!(*used | *resting)).rotate_right(start).trailing_zeros() + start) % BLOCK_PORTS;
-            *used |= 1 << bit;
-        }
+    fn take_of_block(&mut self, slot: u32, request: &PoolRequest) -> PoolPort {
+        let block = self.owned.block(slot);
+        let [used, resting] = self.owned.ports_mut(slot, request.space);
+        let start = request.hash % BLOCK_PORTS;
+        let bit = ((!(*used | *resting)).rotate_right(start).trailing_zeros() + start) % BLOCK_PORTS;
+        *used |= 1 << bit;
         self.ports_in_use += 1;
-        PoolPort {
-            number: (block * self.shape.spaces + request.space) * BLOCK_PORTS + bit,
-            address: block / ADDRESS_BLOCKS,
-            port: (FIRST_PORT + block % ADDRESS_BLOCKS * BLOCK_PORTS + bit) as u16,
-        }
+        pool_port(block, (block * self.shape.spaces + request.space) * BLOCK_PORTS + bit)
     }
 
     /// Releases a port at the time `now` in nanoseconds. It rests for the pool's time.
@@ -283,68 +224,110 @@ impl PortPool {
     }
 
     fn release_until(&mut self, queue: usize, number: u32, now: u64, end_ns: u64) {
-        let Some([used, resting]) = self.port_words(number) else { return };
+        let Some((slot, space)) = self.find_slot(number) else { return };
+        let [used, resting] = self.owned.ports_mut(slot, space);
         let bit = 1 << (number % BLOCK_PORTS);
         debug_assert!(*used & bit != 0, "port {number} is released twice");
         *used &= !bit;
         if end_ns > now {
             *resting |= bit;
-            let rests = &mut self.rests[queue];
-            // Times of workers differ a little.
-            let behind = rests.iter().rev().take_while(|rest| rest.end_ns > end_ns).count();
-            rests.insert(rests.len() - behind, Rest { end_ns, number });
+            self.add_rest(queue, Rest { end_ns, number });
         }
         self.ports_in_use -= 1;
-        self.update_block(number);
+        self.update_block(slot, space);
     }
 
-    fn port_words(&mut self, number: u32) -> Option<&mut [u64; 2]> {
-        let (word, words) = (number / BLOCK_PORTS, ADDRESS_BLOCKS * self.shape.spaces);
-        self.addresses.get_mut((word / words) as usize)?.as_mut()?.ports.get_mut((word % words) as usize)
+    fn add_rest(&mut self, queue: usize, rest: Rest) {
+        let rests = &mut self.rests[queue];
+        // Times of workers differ a little.
+        let behind = rests.iter().rev().take_while(|other| other.end_ns > rest.end_ns).count();
+        rests.insert(rests.len() - behind, rest);
+    }
+
+    /// Returns slot and port space of a port whose block has an owner.
+    fn find_slot(&self, number: u32) -> Option<(u32, u32)> {
+        let (word, spaces) = (number / BLOCK_PORTS, self.shape.spaces);
+        let (block, space) = (word / spaces, word % spaces);
+        let address = self.addresses.get((block / ADDRESS_BLOCKS) as usize)?.as_ref()?;
+        Some((address.slot(block % ADDRESS_BLOCKS)?, space))
+    }
+
+    /// Returns the port of a number that has an owner, its space, and its subscriber.
+    pub fn describe(&self, number: u32) -> Option<OwnedPoolPort> {
+        let (slot, space) = self.find_slot(number)?;
+        let block = self.owned.block(slot);
+        Some(OwnedPoolPort { port: pool_port(block, number), space, subscriber: self.owned.owner(slot) })
+    }
+
+    /// Returns the resting ports with the ends of their rests in nanoseconds.
+    pub fn resting_ports(&self) -> impl Iterator<Item = (OwnedPoolPort, u64)> {
+        let rests = self.rests.iter().flatten();
+        rests.filter_map(|rest| Some((self.describe(rest.number)?, rest.end_ns)))
+    }
+
+    /// Takes a certain port for a subscriber, or with the end of its rest lets it rest. Returns its
+    /// number; `None` if the port is not free, belongs to another subscriber's block, or is none of
+    /// the pool.
+    pub fn restore(
+        &mut self,
+        (address, port, space): (u32, u16, u32),
+        subscriber: u32,
+        rest_end_ns: Option<u64>,
+    ) -> Option<u32> {
+        let PoolShape { addresses, subscribers, spaces, .. } = self.shape;
+        let is_valid = address < addresses && space < spaces && subscriber < subscribers;
+        let port = u32::from(port).checked_sub(FIRST_PORT).filter(|_| is_valid)?;
+        let (block, bit) = (address * ADDRESS_BLOCKS + port / BLOCK_PORTS, port % BLOCK_PORTS);
+        let number = (block * spaces + space) * BLOCK_PORTS + bit;
+        let slot = match self.find_slot(number) {
+            Some((slot, _)) => slot,
+            None => self.own_block(block, subscriber),
+        };
+        let [used, resting] = self.owned.ports_mut(slot, space);
+        let is_free = (*used | *resting) >> bit & 1 == 0;
+        if !is_free || self.owned.owner(slot) != subscriber {
+            return None;
+        }
+        let [used, resting] = self.owned.ports_mut(slot, space);
+        match rest_end_ns {
+            None => {
+                *used |= 1 << bit;
+                self.ports_in_use += 1;
+            }
+            Some(end_ns) => {
+                *resting |= 1 << bit;
+                self.add_rest(0, Rest { end_ns, number });
+            }
+        }
+        Some(number)
     }
 
     /// Ends the rests that are over at the time `now` in nanoseconds.
     pub fn end_rests(&mut self, now: u64) {
         for queue in 0..self.rests.len() {
             while let Some(rest) = self.rests[queue].pop_front_if(|rest| rest.end_ns <= now) {
-                if let Some([_, resting]) = self.port_words(rest.number) {
-                    *resting &= !(1 << (rest.number % BLOCK_PORTS));
-                }
-                self.update_block(rest.number);
+                let Some((slot, space)) = self.find_slot(rest.number) else { continue };
+                let [_, resting] = self.owned.ports_mut(slot, space);
+                *resting &= !(1 << (rest.number % BLOCK_PORTS));
+                self.update_block(slot, space);
             }
         }
     }
 
     /// Notes that a port has been released or has rested: its block is no longer full, or free.
-    fn update_block(&mut self, number: u32) {
-        let spaces = self.shape.spaces;
-        let (space, block) = (number / BLOCK_PORTS % spaces, number / BLOCK_PORTS / spaces);
-        let Some(Some(address)) = self.addresses.get_mut((block / ADDRESS_BLOCKS) as usize) else { return };
-        let in_address = block % ADDRESS_BLOCKS;
-        let words = (in_address * spaces) as usize..((in_address + 1) * spaces) as usize;
-        let is_empty = address.ports[words].iter().all(|[used, resting]| used | resting == 0);
-        let owner = address.owners[in_address as usize];
-        let Some(own) = self.subscribers.get_mut(&owner) else { return };
-        let Some(position) = own.blocks.iter().position(|own| *own == block) else { return };
-        if !is_empty {
-            let first_free = &mut own.first_free[space as usize];
-            *first_free = (*first_free).min(position as u32);
+    fn update_block(&mut self, slot: u32, space: u32) {
+        if !self.owned.note_free_port(slot, space) {
             return;
         }
-        own.blocks.remove(position);
-        for first_free in own.first_free.iter_mut().filter(|first| **first as usize > position) {
-            *first_free -= 1;
+        let block = self.owned.block(slot);
+        if let Some(Some(address)) = self.addresses.get_mut((block / ADDRESS_BLOCKS) as usize) {
+            address.disown(block % ADDRESS_BLOCKS);
         }
-        if own.blocks.is_empty() {
-            self.subscribers.remove(&owner);
-        }
-        address.free[(in_address / 64) as usize] |= 1 << (in_address % 64);
-        address.owned -= 1;
-        self.blocks_in_use -= 1;
+        self.owned.remove(slot);
     }
 
     /// Returns how much of the pool is in use.
     pub fn usage(&self) -> PoolUsage {
-        PoolUsage { ports: self.ports_in_use, blocks: self.blocks_in_use, subscribers: self.subscribers.len() }
+        PoolUsage { ports: self.ports_in_use, blocks: self.owned.blocks(), subscribers: self.owned.subscribers() }
     }
 }
