@@ -13,7 +13,7 @@ use crate::protocol::pair::{name_entry, name_of_killed};
 use crate::remove::kill;
 use crate::stream::ChangeKind;
 use crate::{Addition, RecordId, Refusal};
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 impl Member {
     /// Adds two entries that become twins, or none. `fill` writes the value of entry 0 or 1, as in
@@ -56,6 +56,31 @@ impl Member {
                 Err(refusal)
             }
         }
+    }
+}
+
+impl Member {
+    /// Makes two entries without twins a pair, for a table that is filled before packets use it.
+    /// Returns whether they are one, which they may have been before.
+    pub fn join_pair(&mut self, record: RecordId, twin: RecordId) -> bool {
+        let (table, local) = (&*self.table, &mut self.local);
+        let names = [record, twin].map(|record| table.records.twin(record.0));
+        let [Some(name), Some(twin_name)] = names else { return false };
+        if record == twin || !record.is_some() || !twin.is_some() {
+            return false;
+        }
+        match [name, twin_name].map(|name| name.load(Acquire)) {
+            [0, 0] => {}
+            [known, back] => return [known, back] == [twin.0, record.0],
+        }
+        name.store(twin.0, Release);
+        local.link(table, record, twin).is_ok()
+    }
+
+    /// Gives an entry without a lease one. Returns false if it has one, or the table has none.
+    pub fn set_lease(&mut self, record: RecordId, lease: u32) -> bool {
+        let word = self.table.records.lease(record.0).filter(|_| record.is_some());
+        word.is_some_and(|word| word.compare_exchange(0, lease, AcqRel, Acquire).is_ok())
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! This is the definition of which port a call takes. It looks for ports in the plainest way.
 
+use ir::ExternId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -48,6 +49,30 @@ pub struct PortLease {
     pub taken_ns: u64,
 }
 
+/// A port of a pool, with the subscriber to which its block belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnedPort {
+    /// The pool.
+    pub pool: ExternId,
+    /// Number of the outside address.
+    pub address: u32,
+    /// The port.
+    pub port: u16,
+    /// Port space.
+    pub space: u32,
+    /// Number of the subscriber.
+    pub subscriber: u32,
+}
+
+/// A port that rests before it is given out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestingPort {
+    /// The port.
+    pub port: OwnedPort,
+    /// End of the rest in nanoseconds.
+    pub end_ns: u64,
+}
+
 /// Status of `PortPool.take`: `PortPoolStatus_t` of `terrace.p4`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortPoolStatus {
@@ -87,12 +112,14 @@ impl Block {
         self.resting.is_empty() && self.used.iter().all(|used| *used == 0)
     }
 
+    fn is_free(&self, space: u32, bit: u32) -> bool {
+        let rests = self.resting.iter().any(|(of_space, resting, _)| (*of_space, *resting) == (space, bit));
+        self.used[space as usize] >> bit & 1 == 0 && !rests
+    }
+
     /// Takes the first free port from bit `start` on, cyclically.
     fn take(&mut self, space: u32, start: u32) -> Option<u32> {
-        let rests = |bit| self.resting.iter().any(|(of_space, resting, _)| (*of_space, *resting) == (space, bit));
-        let used = self.used[space as usize];
-        let bits = (0..BLOCK_PORTS).map(|n| (start + n) % BLOCK_PORTS);
-        let bit = bits.into_iter().find(|bit| used >> bit & 1 == 0 && !rests(*bit))?;
+        let bit = (0..BLOCK_PORTS).map(|n| (start + n) % BLOCK_PORTS).find(|bit| self.is_free(space, *bit))?;
         self.used[space as usize] |= 1 << bit;
         Some(bit)
     }
@@ -232,6 +259,54 @@ impl PortPool {
                 self.owned.remove(&owner);
             }
         }
+    }
+
+    /// Returns the subscriber to which the block of a port belongs.
+    pub fn owner(&self, lease: &PortLease) -> Option<u32> {
+        let port = u32::from(lease.port).checked_sub(FIRST_PORT)?;
+        Some(self.blocks.get(&(lease.address * ADDRESS_BLOCKS + port / BLOCK_PORTS))?.owner)
+    }
+
+    /// Returns the resting ports of this pool, whose id is `pool`.
+    pub fn resting_ports(&self, pool: ExternId) -> Vec<RestingPort> {
+        let of_block = |(number, block): (&u32, &Block)| {
+            let (number, subscriber) = (*number, block.owner);
+            let port = move |(space, bit, end_ns): &(u32, u32, u64)| {
+                let port = FIRST_PORT + number % ADDRESS_BLOCKS * BLOCK_PORTS + bit;
+                let (address, port) = (number / ADDRESS_BLOCKS, port as u16);
+                RestingPort { port: OwnedPort { pool, address, port, space: *space, subscriber }, end_ns: *end_ns }
+            };
+            block.resting.iter().map(port).collect::<Vec<_>>()
+        };
+        self.blocks.iter().flat_map(of_block).collect()
+    }
+
+    /// Takes a certain port for a subscriber, or with the end of its rest lets it rest. Returns
+    /// false if the port is not free, belongs to another subscriber's block, or is none of the pool.
+    pub fn restore(&mut self, port: &OwnedPort, rest_end_ns: Option<u64>) -> bool {
+        let OwnedPort { address, port, space, subscriber, .. } = *port;
+        let is_valid = address < self.addresses && space < self.spaces && subscriber < self.subscribers;
+        let Some(port) = u32::from(port).checked_sub(FIRST_PORT).filter(|_| is_valid) else { return false };
+        let (number, bit) = (address * ADDRESS_BLOCKS + port / BLOCK_PORTS, port % BLOCK_PORTS);
+        if let Some(block) = self.blocks.get(&number)
+            && (block.owner != subscriber || !block.is_free(space, bit))
+        {
+            return false;
+        }
+        let spaces = self.spaces as usize;
+        let block = self.blocks.entry(number).or_insert_with(|| {
+            self.address_blocks[address as usize] += 1;
+            self.owned.entry(subscriber).or_default().push(number);
+            Block { owner: subscriber, used: vec![0; spaces], resting: Vec::new() }
+        });
+        match rest_end_ns {
+            None => block.used[space as usize] |= 1 << bit,
+            Some(end_ns) => {
+                block.resting.push((space, bit, end_ns));
+                self.rest_ends.push(Reverse((end_ns, number)));
+            }
+        }
+        true
     }
 
     /// Returns how much of the pool is in use.

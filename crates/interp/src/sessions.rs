@@ -15,7 +15,7 @@ use entries::{PackedKey, StoredAction, StoredEntry};
 use ir::{Entity, ExternId, TableId};
 
 /// What an entry shares with its twin, and the ports that it holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SessionPart {
     /// Slot of the twin, in the same table.
     pub twin: Option<u32>,
@@ -62,7 +62,7 @@ impl PersistentState {
         self.tables[table].slots.get(slot as usize)?.session.as_ref()?.twin
     }
 
-    fn release_port(&mut self, lease: &PortLease) {
+    pub fn release_port(&mut self, lease: &PortLease) {
         let now = self.now;
         if let Some(ExternState::Ports(pool)) = self.objects.get_mut(lease.pool) {
             pool.release(lease, now);

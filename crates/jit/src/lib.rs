@@ -65,6 +65,7 @@ mod record;
 mod recorder;
 pub mod rewrite;
 mod runtime;
+mod session_transfer;
 mod stats;
 mod vector_refusal;
 mod verdict;

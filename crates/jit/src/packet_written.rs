@@ -121,7 +121,7 @@ pub struct PacketWrittenTables {
     /// The pools of the ports that their entries hold.
     pub ports: PortPools,
     /// The time of the engine.
-    times: Arc<HitTimes>,
+    pub times: Arc<HitTimes>,
     control: Mutex<Vec<Option<Member>>>,
 }
 

@@ -1,8 +1,8 @@
 //! [`PortPools`]: the pools of ports of an engine. All workers share them; each has a lock.
 
 use crate::fallback_reason::FallbackReason;
-use flowtable::pool::{PoolRefusal, PoolRequest, PoolShape, PortPool};
-use interp::{PortPoolStatus, PortUsage};
+use flowtable::pool::{OwnedPoolPort, PoolPort, PoolRefusal, PoolRequest, PoolShape, PortPool};
+use interp::{OwnedPort, PortPoolStatus, PortUsage, RestingPort};
 use ir::{ExternId, ExternKind, Pipeline};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -26,6 +26,13 @@ struct Pool {
     /// Lease of its first port.
     first_lease: u32,
     ports: Mutex<PortPool>,
+}
+
+impl Pool {
+    fn owned_port(&self, owned: &OwnedPoolPort) -> OwnedPort {
+        let OwnedPoolPort { port: PoolPort { address, port, .. }, space, subscriber } = *owned;
+        OwnedPort { pool: self.object, address, port, space, subscriber }
+    }
 }
 
 /// The pools of an engine.
@@ -138,6 +145,57 @@ impl PortPools {
         self.pools.iter().for_each(|pool| pool.ports.lock().end_rests(now_ns));
     }
 
+    /// Returns the ports that a lease stands for.
+    pub fn owned_ports(&self, lease: u32) -> Vec<OwnedPort> {
+        if lease == 0 {
+            return Vec::new();
+        }
+        let further = self.further.lock().get(&lease).cloned().unwrap_or_default();
+        let port = |lease: u32| {
+            let (pool, number) = self.pool_of(lease)?;
+            Some(pool.owned_port(&pool.ports.lock().describe(number)?))
+        };
+        std::iter::once(lease).chain(further).filter_map(port).collect()
+    }
+
+    /// Takes certain ports, all or none. Returns the lease that stands for them (0: there are none);
+    /// `None` if one of them is not free.
+    pub fn restore(&self, ports: &[OwnedPort]) -> Option<u32> {
+        let mut held = Vec::new();
+        for port in ports {
+            match self.restore_port(port, None) {
+                Some(lease) => held.push(HeldPort { lease, taken_ns: 0, is_fresh: true }),
+                None => {
+                    self.release_unused(&held);
+                    return None;
+                }
+            }
+        }
+        Some(self.join(&held))
+    }
+
+    fn restore_port(&self, port: &OwnedPort, rest_end_ns: Option<u64>) -> Option<u32> {
+        let pool = self.pools.iter().find(|pool| pool.object == port.pool)?;
+        let OwnedPort { address, port, space, subscriber, .. } = *port;
+        let number = pool.ports.lock().restore((address, port, space), subscriber, rest_end_ns)?;
+        Some(pool.first_lease + number)
+    }
+
+    /// Returns the resting ports of all pools.
+    pub fn resting_ports(&self) -> Vec<RestingPort> {
+        let of_pool = |pool: &Pool| {
+            let ports = pool.ports.lock();
+            let resting = ports.resting_ports();
+            resting.map(|(port, end_ns)| RestingPort { port: pool.owned_port(&port), end_ns }).collect::<Vec<_>>()
+        };
+        self.pools.iter().flat_map(of_pool).collect()
+    }
+
+    /// Lets a free port rest. Returns false if it is not free, or there is no such port.
+    pub fn restore_resting_port(&self, resting: &RestingPort) -> bool {
+        self.restore_port(&resting.port, Some(resting.end_ns)).is_some()
+    }
+
     /// Returns how much of a pool is in use; `None` for another object.
     pub fn usage(&self, object: ExternId) -> Option<PortUsage> {
         let pool = self.pools.iter().find(|pool| pool.object == object)?;
@@ -160,15 +218,63 @@ mod tests {
         (mixed ^ mixed >> 31) % limit
     }
 
-    /// Takes and releases ports in both pools. Returns how often each status came.
-    fn run(seed: u64, [addresses, subscribers, spaces, rest_seconds]: [u32; 4], steps: u32) -> [u64; 4] {
-        let mut random = seed;
-        let mut definition = interp::PortPool::new(addresses, subscribers, spaces, rest_seconds);
+    /// Returns both pools, without a port in use.
+    fn new_pools([addresses, subscribers, spaces, rest_seconds]: [u32; 4]) -> (interp::PortPool, PortPool) {
         let rest_ns = u64::from(rest_seconds) * 1_000_000_000;
-        let mut pool = PortPool::new(PoolShape { addresses, subscribers, spaces, rest_ns });
+        let shape = PoolShape { addresses, subscribers, spaces, rest_ns };
+        (interp::PortPool::new(addresses, subscribers, spaces, rest_seconds), PortPool::new(shape))
+    }
+
+    /// Hands the ports of both pools over to new ones. Returns the number of ports that rest.
+    fn hand_over(pools: &mut (interp::PortPool, PortPool), held: &[(PortLease, u32)], shape: [u32; 4]) -> usize {
+        let (mut definition, mut pool) = new_pools(shape);
+        for (lease, number) in held {
+            let PortLease { address, port, space, .. } = *lease;
+            let subscriber = pools.0.owner(lease).expect("a port in use has an owner");
+            let found = pools.1.describe(*number).expect("a port in use");
+            assert_eq!(
+                (found.port.address, found.port.port, found.space, found.subscriber),
+                (address, port, space, subscriber)
+            );
+            let owned = OwnedPort { pool: ExternId(0), address, port, space, subscriber };
+            assert!(definition.restore(&owned, None));
+            assert!(!definition.restore(&owned, None), "it is in use");
+            assert_eq!(pool.restore((address, port, space), subscriber, None), Some(*number));
+            assert_eq!(pool.restore((address, port, space), subscriber, None), None, "it is in use");
+        }
+        let order =
+            |resting: &RestingPort| (resting.end_ns, resting.port.address, resting.port.port, resting.port.space);
+        let mut resting = pools.0.resting_ports(ExternId(0));
+        let found = pools.1.resting_ports().map(|(OwnedPoolPort { port, space, subscriber }, end_ns)| {
+            let PoolPort { address, port, .. } = port;
+            RestingPort { port: OwnedPort { pool: ExternId(0), address, port, space, subscriber }, end_ns }
+        });
+        let mut found: Vec<RestingPort> = found.collect();
+        resting.sort_by_key(order);
+        found.sort_by_key(order);
+        assert_eq!(resting, found);
+        for RestingPort { port, end_ns } in &resting {
+            assert!(definition.restore(port, Some(*end_ns)));
+            assert!(pool.restore((port.address, port.port, port.space), port.subscriber, Some(*end_ns)).is_some());
+        }
+        *pools = (definition, pool);
+        resting.len()
+    }
+
+    /// Takes and releases ports in both pools, which are handed over now and then. Returns how often
+    /// each status came, and how many ports rested in a hand-over.
+    fn run(seed: u64, shape: [u32; 4], steps: u32) -> ([u64; 4], usize) {
+        let [addresses, subscribers, spaces, _] = shape;
+        let mut random = seed;
+        let mut pools = new_pools(shape);
+        let mut handed_over = 0;
         let (mut held, mut now, mut counts) = (Vec::new(), 0, [0; 4]);
         for step in 0..steps {
             let mut any = |limit: u32| below(&mut random, u64::from(limit)) as u32;
+            if any(1000) == 0 {
+                handed_over += hand_over(&mut pools, &held, shape);
+            }
+            let (definition, pool) = (&mut pools.0, &mut pools.1);
             let is_later = any(3) == 0;
             now += u64::from(is_later) * u64::from(any(400_000_000));
             if any(8) < 3 && !held.is_empty() {
@@ -222,19 +328,21 @@ mod tests {
             let got = PortUsage { ports: got.ports, blocks: got.blocks, subscribers: got.subscribers };
             assert_eq!(expected, got, "seed {seed}, step {step}");
         }
-        counts
+        (counts, handed_over)
     }
 
     #[test]
     fn ports_are_those_of_the_definition() {
-        let mut counts = [0; 4];
+        let (mut counts, mut handed_over) = ([0; 4], 0);
         for seed in 0..4 {
             for shape in [[1, 3000, 1, 0], [2, 30, 3, 5], [3, 2, 2, 120]] {
-                let of_run = run(seed, shape, 6000);
+                let (of_run, resting) = run(seed, shape, 6000);
+                handed_over += resting;
                 counts.iter_mut().zip(of_run).for_each(|(all, one)| *all += one);
             }
         }
         assert!(counts.iter().all(|count| *count >= 100), "too few of each status: {counts:?}");
+        assert!(handed_over >= 100, "too few resting ports were handed over: {handed_over}");
     }
 
     #[test]

@@ -41,6 +41,7 @@ mod migrate;
 pub mod observe;
 pub mod path_mtu;
 pub mod region;
+mod session_transfer;
 pub mod sessions;
 pub mod status;
 mod store;

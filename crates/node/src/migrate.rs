@@ -111,6 +111,25 @@ impl<'a> PipelineMapping<'a> {
         }
     }
 
+    /// Returns the new pipeline's pool of ports for an old one, if both have the same port spaces.
+    pub fn map_pool(&self, old: ExternId) -> Option<ExternId> {
+        let new = self.map_extern(old)?;
+        match (&self.old.externs[old].kind, &self.new.externs[new].kind) {
+            (ExternKind::PortPool { spaces: before, .. }, ExternKind::PortPool { spaces: after, .. })
+                if before == after =>
+            {
+                Some(new)
+            }
+            _ => None,
+        }
+    }
+
+    /// Converts the key of an exact entry to the new pipeline.
+    pub fn map_key(&self, table: TableId, key: &[u64]) -> Option<(TableId, Vec<u64>)> {
+        let (to, moves, len) = self.tables.get(&table)?;
+        Some((*to, move_words(key, moves, *len).to_vec()))
+    }
+
     /// Returns whether the old and the new direct meter of a table count the same unit.
     pub fn has_same_direct_meter(&self, old: TableId) -> bool {
         let kind = |pipeline: &Pipeline, table: TableId| {

@@ -4,7 +4,7 @@
 use crate::plan::{PlacedProgram, SwitchPlan, SwitchPlanError};
 use asic::emulate::MappedSwitch;
 use entries::{ControlState, Counter, EntryError, StoredEntry, UpdateError, WriteBatch, WriteError};
-use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
+use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionStats, EngineStats, TableStats};
 use node::engine::{
@@ -138,6 +138,21 @@ impl EngineControl for ChipEngine {
     fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         self.engine.lock_engine().set_entry_level(table, entry, level);
     }
+
+    // A chip has no tables that packets write, and no pools.
+    fn entry_session(&self, _table: TableId, _entry: &StoredEntry) -> Option<SessionState> {
+        None
+    }
+
+    fn restore_session(&self, _table: TableId, _entry: &StoredEntry, _session: &SessionState) -> bool {
+        false
+    }
+
+    fn resting_ports(&self) -> Vec<RestingPort> {
+        Vec::new()
+    }
+
+    fn restore_resting_port(&self, _resting: &RestingPort) {}
 
     fn flow_id(&self) -> u32 {
         self.engine.lock_engine().switch().flow_id()

@@ -57,7 +57,7 @@ impl EngineShared {
     }
 
     /// Removes entries from the control state because their records are gone.
-    pub(super) fn forget_removed(&self, live: &mut LiveTables, table: TableId, keys: Vec<PackedKey>) {
+    pub(crate) fn forget_removed(&self, live: &mut LiveTables, table: TableId, keys: Vec<PackedKey>) {
         for key in keys {
             if let Some(entry) = live.state().get_entry(table, key.as_slice(), 0).cloned() {
                 live.record_removed_entry(table, &entry);

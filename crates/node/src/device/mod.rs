@@ -20,7 +20,7 @@ use crate::region::RegionKeeper;
 use crate::store::{Store, StoreError, StoredDigest};
 use crate::underlay::PortStatesKeeper;
 use crate::wings::Wings;
-use crate::{WorkerCounts, dynamic_state, migrate};
+use crate::{WorkerCounts, dynamic_state, migrate, session_transfer};
 use entries::{ControlState, StateUpdate, StoredEntry, WriteBatch};
 use interp::DigestMessage;
 use io::{AttachedPort, IdlePolicy, Port};
@@ -558,6 +558,12 @@ impl Node {
             dynamic_state::restore_dynamic_state(engine, &some);
             Ok::<_, Infallible>(())
         });
+        let mut ended = 0;
+        let Ok(()) = session_transfer::collect_sessions(&*from.engine, &matching, |batch| {
+            ended += session_transfer::restore_sessions(engine, &batch);
+            Ok::<_, Infallible>(())
+        });
+        session_transfer::log_ended_sessions(ended);
         refused
     }
 }

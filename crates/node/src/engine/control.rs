@@ -1,7 +1,7 @@
 //! [`EngineControl`]: the control side of an engine.
 
 use crate::explain::{ExplainTarget, ProgramState, TraceRecord};
-use ::interp::{DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
+use ::interp::{DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
 use ::jit::{EngineStats, FlowTables};
 use entries::{ControlState, Counter, EntryError, StoredEntry, UpdateError, WriteBatch, WriteError};
 use ir::{ExternId, Pipeline, TableId};
@@ -113,6 +113,19 @@ pub trait EngineControl: Send {
 
     /// Sets the dynamic state of an entry. Ignores entries that are not in the table.
     fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState);
+
+    /// Returns twin and ports of an entry of the table; `None` if it has neither.
+    fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState>;
+
+    /// Gives an entry its twin and its ports, before packets use the table. Returns false if one of
+    /// them is not to be had: then the entry is removed.
+    fn restore_session(&self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool;
+
+    /// Returns the resting ports of all pools.
+    fn resting_ports(&self) -> Vec<RestingPort>;
+
+    /// Lets a free port of a pool rest. Ignores one that is not free.
+    fn restore_resting_port(&self, resting: &RestingPort);
 
     /// Returns the last flow id that was allocated (PNA `allocate_flow_id`).
     fn flow_id(&self) -> u32;

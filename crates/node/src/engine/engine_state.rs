@@ -3,7 +3,7 @@
 
 use super::scan_nonzero_elements;
 use entries::{ControlState, Counter, StoredEntry};
-use interp::{DigestMessage, EntryRuntimeState, IdleEntry, Interp, MeterFill};
+use interp::{DigestMessage, EntryRuntimeState, IdleEntry, Interp, MeterFill, RestingPort, SessionState};
 use ir::{ExternId, TableId};
 use jit::{ActionStats, EngineStats, Jit, TableStats};
 use num_bigint::BigUint;
@@ -54,6 +54,19 @@ pub trait EngineState: Send {
 
     /// Sets the dynamic state of an entry. Ignores entries that are not in the table.
     fn set_entry_level(&mut self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState);
+
+    /// Returns twin and ports of an entry of the table; `None` if it has neither.
+    fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState>;
+
+    /// Gives an entry its twin and its ports, before packets use the table. Returns false if one of
+    /// them is not to be had: then the entry is removed.
+    fn restore_session(&mut self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool;
+
+    /// Returns the resting ports of all pools.
+    fn resting_ports(&self) -> Vec<RestingPort>;
+
+    /// Lets a free port of a pool rest. Ignores one that is not free.
+    fn restore_resting_port(&mut self, resting: &RestingPort);
 
     /// Returns the last flow id that was allocated (PNA `allocate_flow_id`).
     fn flow_id(&self) -> u32;
@@ -126,6 +139,22 @@ impl EngineState for Interp {
 
     fn set_entry_level(&mut self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         Interp::set_entry_level(self, table, entry, level);
+    }
+
+    fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState> {
+        Interp::entry_session(self, table, entry)
+    }
+
+    fn restore_session(&mut self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool {
+        Interp::restore_session(self, table, entry, session)
+    }
+
+    fn resting_ports(&self) -> Vec<RestingPort> {
+        Interp::resting_ports(self)
+    }
+
+    fn restore_resting_port(&mut self, resting: &RestingPort) {
+        Interp::restore_resting_port(self, resting);
     }
 
     fn flow_id(&self) -> u32 {
@@ -201,6 +230,22 @@ impl EngineState for Jit {
 
     fn set_entry_level(&mut self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         Jit::set_entry_level(self, table, entry, level);
+    }
+
+    fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState> {
+        Jit::entry_session(self, table, entry)
+    }
+
+    fn restore_session(&mut self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool {
+        Jit::restore_session(self, table, entry, session)
+    }
+
+    fn resting_ports(&self) -> Vec<RestingPort> {
+        Jit::resting_ports(self)
+    }
+
+    fn restore_resting_port(&mut self, resting: &RestingPort) {
+        Jit::restore_resting_port(self, resting);
     }
 
     fn flow_id(&self) -> u32 {

@@ -3,7 +3,7 @@
 
 use super::{CapacityError, EngineControl, EngineFactory};
 use entries::{ControlState, Counter, StoredEntry, WriteBatch, WriteError};
-use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
+use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{EngineStats, FlowTables, Jit};
 use num_bigint::BigUint;
@@ -135,6 +135,22 @@ impl EngineControl for Jit {
 
     fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         Jit::set_entry_level(self, table, entry, level);
+    }
+
+    fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState> {
+        Jit::entry_session(self, table, entry)
+    }
+
+    fn restore_session(&self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool {
+        Jit::restore_session(self, table, entry, session)
+    }
+
+    fn resting_ports(&self) -> Vec<RestingPort> {
+        Jit::resting_ports(self)
+    }
+
+    fn restore_resting_port(&self, resting: &RestingPort) {
+        Jit::restore_resting_port(self, resting);
     }
 
     fn flow_id(&self) -> u32 {

@@ -5,7 +5,7 @@ use super::control::load_batch_by_batch;
 use super::engine_state::EngineState;
 use super::{CapacityError, EngineControl};
 use entries::{ControlState, Counter, StoredEntry, WriteBatch, WriteError};
-use interp::{DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
+use interp::{DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
 use ir::{ExternId, Pipeline, TableId};
 use jit::EngineStats;
 use num_bigint::BigUint;
@@ -177,6 +177,22 @@ impl<W: WorkerSet> EngineControl for WorkerEngines<W> {
 
     fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         self.workers.with_inner(|held| held.set_entry_level(table, entry, level));
+    }
+
+    fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState> {
+        self.workers.with_inner(|held| held.entry_session(table, entry))
+    }
+
+    fn restore_session(&self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool {
+        self.workers.with_inner(|held| held.restore_session(table, entry, session))
+    }
+
+    fn resting_ports(&self) -> Vec<RestingPort> {
+        self.workers.with_inner(|held| held.resting_ports())
+    }
+
+    fn restore_resting_port(&self, resting: &RestingPort) {
+        self.workers.with_inner(|held| held.restore_resting_port(resting));
     }
 
     fn flow_id(&self) -> u32 {

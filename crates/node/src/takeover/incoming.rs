@@ -6,7 +6,7 @@ use super::{PROTOCOLS, TakeoverError};
 use crate::device::{Node, NodeParts, RunningPipeline, config_from_store, load_batches};
 use crate::observe::named_stats::{FlowTableCounts, NamedStats};
 use crate::store::{Store, StoredConfig, StoredDigest};
-use crate::{dynamic_state, migrate, store_format};
+use crate::{dynamic_state, migrate, session_transfer, store_format};
 use entries::{ControlState, WriteBatch};
 use io::memif::{MemifOptions, PREFIX};
 use io::{AttachedPort, Port, PortTransfer, open_transferred};
@@ -312,6 +312,12 @@ impl IncomingTakeover {
                 (OldSideMessage::Levels(some), _) => {
                     if let Some(current) = &node.lock_state().current {
                         dynamic_state::restore_dynamic_state(&*current.engine, &some);
+                    }
+                }
+                (OldSideMessage::Sessions(batch), _) => {
+                    if let Some(current) = &node.lock_state().current {
+                        let ended = session_transfer::restore_sessions(&*current.engine, &batch);
+                        session_transfer::log_ended_sessions(ended);
                     }
                 }
                 (OldSideMessage::Waiting(bytes), _) => {

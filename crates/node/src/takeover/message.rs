@@ -4,6 +4,7 @@
 
 use crate::dynamic_state::DynamicState;
 use crate::observe::named_stats::{FlowTableCounts, NamedStats};
+use crate::session_transfer::SessionBatch;
 use crate::store::StoredConfig;
 use crate::store_format::{NumberWords, number_to_words, words_to_number};
 use crate::{PortCounts, WorkerCounts};
@@ -74,6 +75,8 @@ pub enum OldSideMessage {
     HostTap { port: u32, name: String },
     /// Protocol 5. Counts of tables to which packets add entries, by name.
     FlowTables(BTreeMap<String, FlowTableCounts>),
+    /// Protocol 6. Twins and ports of entries, sent after all batches.
+    Sessions(SessionBatch),
 }
 
 /// A digest's configuration: maximum delay of a message (ns), maximum number of messages in a list,

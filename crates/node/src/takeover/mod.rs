@@ -25,7 +25,7 @@
 //! | the messages | `message.rs` |
 //! | the channel for messages and descriptors | `fd_channel.rs` |
 //! | the old and the new process's side | `outgoing.rs`, `incoming.rs` |
-//! | changes made by packets | `changes.rs`; meters and idle times: [`crate::dynamic_state`] |
+//! | changes made by packets | `changes.rs`; meters and idle times: [`crate::dynamic_state`]; sessions: [`crate::session_transfer`] |
 
 mod changes;
 mod fd_channel;
@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// Supported protocol versions, best first.
-const PROTOCOLS: &[u32] = &[5, 4, 3, 2, 1];
+const PROTOCOLS: &[u32] = &[6, 5, 4, 3, 2, 1];
 /// First version that transfers meter levels, idle times, digests, and batches that wait for
 /// `COMMIT`.
 const WITH_LEVELS: u32 = 2;
@@ -50,6 +50,8 @@ const WITH_NUMBERS: u32 = 3;
 const WITH_HOST: u32 = 4;
 /// First version that transfers the counts of tables to which packets add entries.
 const WITH_FLOW_TABLES: u32 = 5;
+/// First version that transfers the twins and ports of sessions.
+const WITH_SESSIONS: u32 = 6;
 
 /// A take-over failed; the old process continues.
 #[derive(Debug, Error)]

@@ -2,12 +2,12 @@
 
 use super::fd_channel::FdChannel;
 use super::message::{FinalState, Hello, NewSideMessage, OldSideMessage, TransferredCounts, TransferredState, Welcome};
-use super::{PROTOCOLS, TakeoverError, WITH_FLOW_TABLES, WITH_HOST, WITH_LEVELS, WITH_NUMBERS, changes};
+use super::{PROTOCOLS, TakeoverError, WITH_FLOW_TABLES, WITH_HOST, WITH_LEVELS, WITH_NUMBERS, WITH_SESSIONS, changes};
 use crate::data_plane::PausedPort;
 use crate::device::{Node, WriteGate, config_to_store};
 use crate::migrate::PipelineMapping;
 use crate::store::Store;
-use crate::{dynamic_state, migrate, store_format};
+use crate::{dynamic_state, migrate, session_transfer, store_format};
 use entries::ControlState;
 use interp::DigestMessage;
 use io::Port;
@@ -191,6 +191,13 @@ impl OutgoingTakeover<'_> {
         self.send_changes(state.as_ref())?;
         if self.protocol >= WITH_LEVELS {
             self.send_dynamic_state()?;
+            if self.protocol >= WITH_SESSIONS {
+                self.send_sessions()?;
+            } else {
+                tracing::warn!(
+                    "the new process knows no sessions: pairs of entries end one by one, and ports are free"
+                );
+            }
             self.send_server_state()?;
         }
         if self.protocol >= WITH_NUMBERS {
@@ -266,6 +273,17 @@ impl OutgoingTakeover<'_> {
         let line = &mut self.line;
         dynamic_state::collect_dynamic_state(&*current.engine, &PipelineMapping::new(pipeline, pipeline), |some| {
             line.send_message(&OldSideMessage::Levels(some))
+        })
+    }
+
+    /// Sends the twins and ports of sessions.
+    fn send_sessions(&mut self) -> Result<(), TakeoverError> {
+        let inner = self.node.lock_state();
+        let Some(current) = &inner.current else { return Ok(()) };
+        let pipeline = &current.config.pipeline;
+        let line = &mut self.line;
+        session_transfer::collect_sessions(&*current.engine, &PipelineMapping::new(pipeline, pipeline), |batch| {
+            line.send_message(&OldSideMessage::Sessions(batch))
         })
     }
 

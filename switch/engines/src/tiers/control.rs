@@ -9,7 +9,7 @@ use super::state_affinity::{self, StateAffinity};
 use super::tier_stats::TierStats;
 use super::worker::{SharedTierState, TiersWorker};
 use entries::{ControlState, Counter, StateChange, StoredEntry, WriteBatch, WriteError};
-use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers};
+use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionStats, EngineStats, TableStats};
 use node::engine::{EngineControl, SharedEngineFactory};
@@ -373,6 +373,26 @@ impl EngineControl for TiersEngine {
     fn set_entry_level(&self, table: TableId, entry: &StoredEntry, level: EntryRuntimeState) {
         if let Some((half, entry)) = self.half_of_entry(table, entry) {
             half.set_entry_level(table, &entry, level);
+        }
+    }
+
+    fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState> {
+        let (half, entry) = self.half_of_entry(table, entry)?;
+        half.entry_session(table, &entry)
+    }
+
+    fn restore_session(&self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool {
+        let found = self.half_of_entry(table, entry);
+        found.is_some_and(|(half, entry)| half.restore_session(table, &entry, session))
+    }
+
+    fn resting_ports(&self) -> Vec<RestingPort> {
+        self.halves().flat_map(|half| half.resting_ports()).collect()
+    }
+
+    fn restore_resting_port(&self, resting: &RestingPort) {
+        if let Some(half) = self.half_with_object(resting.port.pool) {
+            half.restore_resting_port(resting);
         }
     }
 

@@ -1,0 +1,138 @@
+//! Sessions and resting ports, transferred to another engine: of another process with the same
+//! pipeline, or of another pipeline with the same tables and pools ([`PipelineMapping`]).
+//!
+//! The entries are transferred before, with their idle times ([`crate::dynamic_state`]). What they
+//! hold together follows here: the twin, and the ports of pools. Without it, each direction of a
+//! session would end alone, and its port would be given to another session.
+
+use crate::engine::EngineControl;
+use crate::migrate::PipelineMapping;
+use entries::{ControlState, PackedKey, StoredEntry};
+use interp::{OwnedPort, RestingPort, SessionState};
+use ir::{ExternId, TableId};
+use serde::{Deserialize, Serialize};
+
+/// Sessions and resting ports in one batch.
+const BATCH: usize = 4096;
+
+/// A port of a pool: pool, address, port, port space, subscriber.
+type TransferredPort = (u32, u32, u16, u32, u32);
+
+/// A batch of sessions and resting ports. Table and pool numbers are those of the receiving pipeline.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionBatch {
+    sessions: Vec<TransferredSession>,
+    /// Resting ports, with the end of the rest (ns since the Unix epoch).
+    resting: Vec<(TransferredPort, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TransferredSession {
+    table: u32,
+    key: Vec<u64>,
+    twin: Option<Vec<u64>>,
+    ports: Vec<TransferredPort>,
+}
+
+/// Passes the sessions of an engine to `take` in batches, for all entries that the other pipeline
+/// also has, and the resting ports of all pools.
+///
+/// # Errors
+/// Returns the error of `take`.
+pub(crate) fn collect_sessions<E>(
+    engine: &dyn EngineControl,
+    matching: &PipelineMapping<'_>,
+    mut take: impl FnMut(SessionBatch) -> Result<(), E>,
+) -> Result<(), E> {
+    let pipeline = engine.pipeline().clone();
+    let mut batch = SessionBatch::default();
+    let state = engine.with_state(ControlState::clone);
+    for table in pipeline.tables.iter().filter(|(_, declared)| declared.add_on_miss).map(|(id, _)| id) {
+        for entry in state.entries(table) {
+            let session = engine.entry_session(table, entry);
+            if let Some(session) = session.and_then(|session| map_session(matching, table, entry, session)) {
+                batch.sessions.push(session);
+                flush_batch(&mut batch, BATCH, &mut take)?;
+            }
+        }
+    }
+    for resting in engine.resting_ports() {
+        if let Some(port) = map_port(matching, &resting.port) {
+            batch.resting.push((port, resting.end_ns));
+            flush_batch(&mut batch, BATCH, &mut take)?;
+        }
+    }
+    flush_batch(&mut batch, 1, &mut take)
+}
+
+/// Passes a batch to `take` if it has at least `least` elements.
+fn flush_batch<E>(
+    batch: &mut SessionBatch,
+    least: usize,
+    take: &mut impl FnMut(SessionBatch) -> Result<(), E>,
+) -> Result<(), E> {
+    if batch.sessions.len() + batch.resting.len() < least { Ok(()) } else { take(std::mem::take(batch)) }
+}
+
+/// Converts a session to the new pipeline. A pair without ports is named by one of its entries.
+fn map_session(
+    matching: &PipelineMapping<'_>,
+    table: TableId,
+    entry: &StoredEntry,
+    session: SessionState,
+) -> Option<TransferredSession> {
+    let SessionState { twin, ports } = session;
+    if ports.is_empty() && twin.as_ref().is_none_or(|twin| twin.as_slice() < entry.key()) {
+        return None;
+    }
+    let (to, key) = matching.map_key(table, entry.key())?;
+    Some(TransferredSession {
+        table: to.0,
+        key,
+        twin: twin.and_then(|twin| matching.map_key(table, twin.as_slice())).map(|(_, key)| key),
+        ports: ports.iter().filter_map(|port| map_port(matching, port)).collect(),
+    })
+}
+
+fn map_port(matching: &PipelineMapping<'_>, port: &OwnedPort) -> Option<TransferredPort> {
+    let OwnedPort { pool, address, port, space, subscriber } = *port;
+    Some((matching.map_pool(pool)?.0, address, port, space, subscriber))
+}
+
+fn owned_port((pool, address, port, space, subscriber): TransferredPort) -> OwnedPort {
+    OwnedPort { pool: ExternId(pool), address, port, space, subscriber }
+}
+
+/// Restores sessions of an engine whose entries have been loaded. Returns the number of sessions
+/// that ended, because the engine has no such twin or port. Ignores entries that it does not have.
+pub(crate) fn restore_sessions(engine: &dyn EngineControl, batch: &SessionBatch) -> usize {
+    let state = engine.with_written_state(ControlState::clone);
+    let mut ended = 0;
+    for session in &batch.sessions {
+        let table = TableId(session.table);
+        // The keys come from another process: a key of another length cannot be in this table.
+        let is_key =
+            |key: &Vec<u64>| state.pipeline().tables.get(table).is_some() && state.layout(table).len == key.len();
+        if !is_key(&session.key) || !session.twin.as_ref().is_none_or(is_key) {
+            continue;
+        }
+        let Some(entry) = state.get_entry(table, &session.key, 0) else { continue };
+        let twin = session.twin.as_deref().map(PackedKey::from_slice);
+        let ports = session.ports.iter().copied().map(owned_port).collect();
+        ended += usize::from(!engine.restore_session(table, entry, &SessionState { twin, ports }));
+    }
+    for (port, end_ns) in &batch.resting {
+        engine.restore_resting_port(&RestingPort { port: owned_port(*port), end_ns: *end_ns });
+    }
+    ended
+}
+
+/// Logs how many sessions ended in a transfer.
+pub(crate) fn log_ended_sessions(ended: usize) {
+    if ended > 0 {
+        tracing::warn!(
+            ended,
+            "sessions end, because the program has no such ports: enlarge its pools, or keep the old program"
+        );
+    }
+}
