@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Maximum number of entries of a table that declares none. It bounds the memory that a scan can use,
 /// because the control state holds each entry too.
 pub const DEFAULT_SIZE: u32 = 1 << 20;
+/// Entries for which memory is allocated ahead of need, at least and at most.
+const MIN_AHEAD: u64 = 1 << 10;
+const MAX_AHEAD: u64 = 1 << 20;
 /// Maximum number of workers of an engine, and its control side.
 const MEMBERS: usize = 256;
 
@@ -45,6 +48,8 @@ pub struct PacketWrittenTable {
     /// Largest number of entries that the control plane has seen: since the program was loaded, and
     /// since the last reset.
     peaks: [AtomicU64; 2],
+    /// Number of entries when memory was last allocated ahead of need.
+    count_at_population: AtomicU64,
 }
 
 /// Counts of a table that packets write, since the program was loaded.
@@ -99,6 +104,16 @@ impl PacketWrittenTable {
     /// Counts an addition of a worker that is no member of the table.
     pub fn count_unjoined(&self) {
         self.unjoined.fetch_add(1, Relaxed);
+    }
+
+    /// Allocates memory for as many more entries as were added since the last call, twice, so that
+    /// packets seldom wait for the kernel to clear pages.
+    pub fn populate_ahead(&self) {
+        let count = self.flows.count();
+        let grown = count.saturating_sub(self.count_at_population.swap(count, Relaxed));
+        if grown > 0 {
+            self.flows.populate_ahead((2 * grown).clamp(MIN_AHEAD, MAX_AHEAD) as u32);
+        }
     }
 
     /// Notes the present number of entries. Returns it, and the largest ones since the program was
@@ -170,6 +185,7 @@ impl PacketWrittenTables {
                 restored,
                 unjoined,
                 peaks: Default::default(),
+                count_at_population: AtomicU64::new(0),
             };
             tables.push(Some(table));
         }

@@ -56,7 +56,8 @@ impl PortPools {
         for (object, declared) in pipeline.externs.iter() {
             let ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds } = declared.kind else { continue };
             let rest_ns = u64::from(rest_seconds) * 1_000_000_000;
-            let ports = PortPool::new(PoolShape { addresses, subscribers, spaces, rest_ns });
+            let shape = PoolShape { addresses, subscribers, spaces, rest_ns };
+            let ports = PortPool::new(shape).map_err(|_| FallbackReason::TooLarge)?;
             let first_lease = u32::try_from(first).map_err(|_| FallbackReason::TooLarge)?;
             first += ports.numbers();
             pools.push(Pool { object, first_lease, ports: Mutex::new(ports) });
@@ -222,7 +223,10 @@ mod tests {
     fn new_pools([addresses, subscribers, spaces, rest_seconds]: [u32; 4]) -> (interp::PortPool, PortPool) {
         let rest_ns = u64::from(rest_seconds) * 1_000_000_000;
         let shape = PoolShape { addresses, subscribers, spaces, rest_ns };
-        (interp::PortPool::new(addresses, subscribers, spaces, rest_seconds), PortPool::new(shape))
+        (
+            interp::PortPool::new(addresses, subscribers, spaces, rest_seconds),
+            PortPool::new(shape).expect("address space"),
+        )
     }
 
     /// Hands the ports of both pools over to new ones. Returns the number of ports that rest.
@@ -348,7 +352,7 @@ mod tests {
     #[test]
     fn all_ports_of_an_address_are_found() {
         let shape = PoolShape { addresses: 1, subscribers: 2000, spaces: 1, rest_ns: 0 };
-        let mut pool = PortPool::new(shape);
+        let mut pool = PortPool::new(shape).expect("address space");
         let request = |subscriber, hash| PoolRequest {
             first_address: 0,
             address_count: 1,

@@ -11,6 +11,7 @@
 mod address;
 mod owned_blocks;
 
+use crate::ShapeError;
 use address::{ADDRESS_BLOCKS, Address, BLOCK_PORTS, FIRST_PORT};
 use owned_blocks::OwnedBlocks;
 use std::collections::VecDeque;
@@ -121,15 +122,19 @@ pub struct PortPool {
 
 impl PortPool {
     /// Creates a pool whose ports are all free.
-    pub fn new(shape: PoolShape) -> PortPool {
+    ///
+    /// # Errors
+    /// The address space is too small for so many addresses and subscribers.
+    pub fn new(shape: PoolShape) -> Result<PortPool, ShapeError> {
         let addresses = shape.addresses.min(u32::MAX / ADDRESS_BLOCKS);
-        PortPool {
+        let max_blocks = addresses * ADDRESS_BLOCKS;
+        Ok(PortPool {
             shape: PoolShape { addresses, ..shape },
             addresses: (0..addresses).map(|_| None).collect(),
-            owned: OwnedBlocks::new(shape.subscribers, shape.spaces),
+            owned: OwnedBlocks::new(shape.subscribers, shape.spaces, max_blocks)?,
             rests: Default::default(),
             ports_in_use: 0,
-        }
+        })
     }
 
     /// Returns how many numbers the ports of all spaces have: at most 2^32 are possible.

@@ -1,17 +1,22 @@
 //! The blocks of ports that have an owner, as a list for each subscriber.
 //!
 //! A packet that takes a port touches two cache lines in the common case: the subscriber's, which
-//! leads to the first block with a free port, and the ports of that block. Memory is allocated in
-//! chunks, so that nothing is moved while the pool is locked.
+//! leads to the first block with a free port, and that block's. Memory is reserved for all
+//! subscribers and blocks at once, and nothing is moved while the pool is locked.
+#![allow(unsafe_code)]
 
-/// No slot.
-const NONE: u32 = u32::MAX;
-/// Subscribers of a page, and blocks of a chunk.
-const CHUNK: usize = 1024;
+use crate::ShapeError;
+use crate::area::Area;
 
-/// A block in the list of its owner.
+/// No slot. Slots are numbered from 1 on, so that zeroed memory has none.
+const NONE: u32 = 0;
+/// Bytes of the parts of a block before its ports.
+const HEADER_BYTES: usize = size_of::<Header>();
+
+/// A block in the list of its owner. Its ports follow: [`PortWords`] for each port space.
 #[derive(Clone, Copy)]
-struct Node {
+#[repr(C)]
+struct Header {
     /// Number of the block among those of all addresses.
     block: u32,
     /// Subscriber.
@@ -25,19 +30,19 @@ struct Node {
 /// Ports of a block in one port space: those in use, and those that rest, a bit each.
 pub(super) type PortWords = [u64; 2];
 
-struct Chunk {
-    nodes: Box<[Node]>,
-    /// For each block and space.
-    ports: Box<[PortWords]>,
-}
-
 /// Blocks with an owner, in slots that are used again.
 pub(super) struct OwnedBlocks {
     spaces: usize,
     /// For each subscriber the slots of its first and its last block, and for each space the slot
     /// before which all blocks are full.
-    pages: Vec<Option<Box<[u32]>>>,
-    chunks: Vec<Chunk>,
+    lists: Area,
+    /// Blocks by slot.
+    blocks: Area,
+    /// Bytes from one block to the next: whole cache lines.
+    stride: usize,
+    max_blocks: u32,
+    /// Greatest slot that was ever used.
+    last_slot: u32,
     free_slots: Vec<u32>,
     subscribers: usize,
 }
@@ -51,15 +56,23 @@ const SPACES: usize = 2;
 
 impl OwnedBlocks {
     /// Creates lists for subscribers with numbers below `subscribers`, all empty.
-    pub fn new(subscribers: u32, spaces: u32) -> OwnedBlocks {
-        let pages = (subscribers as usize).div_ceil(CHUNK);
-        OwnedBlocks {
-            spaces: spaces as usize,
-            pages: (0..pages).map(|_| None).collect(),
-            chunks: Vec::new(),
+    ///
+    /// # Errors
+    /// The address space is too small for so many subscribers and blocks.
+    pub fn new(subscribers: u32, spaces: u32, max_blocks: u32) -> Result<OwnedBlocks, ShapeError> {
+        let spaces = spaces as usize;
+        let stride = (HEADER_BYTES + spaces * size_of::<PortWords>()).next_multiple_of(64);
+        let list_bytes = (SPACES + spaces) * size_of::<u32>();
+        Ok(OwnedBlocks {
+            spaces,
+            lists: Area::new(subscribers as usize * list_bytes)?,
+            blocks: Area::new((max_blocks as usize + 1) * stride)?,
+            stride,
+            max_blocks,
+            last_slot: NONE,
             free_slots: Vec::new(),
             subscribers: 0,
-        }
+        })
     }
 
     /// Number of subscribers with a block.
@@ -69,76 +82,91 @@ impl OwnedBlocks {
 
     /// Number of blocks.
     pub fn blocks(&self) -> usize {
-        self.chunks.len() * CHUNK - self.free_slots.len()
+        self.last_slot as usize - self.free_slots.len()
     }
 
-    fn list(&self, subscriber: u32) -> Option<&[u32]> {
-        let page = self.pages[subscriber as usize / CHUNK].as_ref()?;
+    /// Returns the numbers of a subscriber, which [`OwnedBlocks::new`] has counted.
+    fn list(&self, subscriber: u32) -> &[u32] {
         let len = SPACES + self.spaces;
-        Some(&page[subscriber as usize % CHUNK * len..][..len])
+        // SAFETY: in the area, which begins at a huge page and has zeros at first; this value is
+        // its only user.
+        unsafe { std::slice::from_raw_parts(self.lists.at(subscriber as usize * len * 4).cast(), len) }
     }
 
     fn list_mut(&mut self, subscriber: u32) -> &mut [u32] {
         let len = SPACES + self.spaces;
-        let page = &mut self.pages[subscriber as usize / CHUNK];
-        let page = page.get_or_insert_with(|| vec![NONE; CHUNK * len].into());
-        &mut page[subscriber as usize % CHUNK * len..][..len]
+        // SAFETY: as in `list`.
+        unsafe { std::slice::from_raw_parts_mut(self.lists.at(subscriber as usize * len * 4).cast(), len) }
     }
 
-    fn node(&self, slot: u32) -> &Node {
-        &self.chunks[slot as usize / CHUNK].nodes[slot as usize % CHUNK]
+    fn address(&self, slot: u32) -> *mut u8 {
+        assert!(slot <= self.last_slot, "slot {slot} of {}", self.last_slot);
+        self.blocks.at(slot as usize * self.stride)
     }
 
-    fn node_mut(&mut self, slot: u32) -> &mut Node {
-        &mut self.chunks[slot as usize / CHUNK].nodes[slot as usize % CHUNK]
+    fn header(&self, slot: u32) -> &Header {
+        // SAFETY: a block in the area, aligned to a cache line; zeros are a valid header; this
+        // value is its only user.
+        unsafe { &*self.address(slot).cast() }
+    }
+
+    fn header_mut(&mut self, slot: u32) -> &mut Header {
+        // SAFETY: as in `header`.
+        unsafe { &mut *self.address(slot).cast() }
+    }
+
+    fn port_words(&self, slot: u32, space: u32) -> *mut PortWords {
+        assert!((space as usize) < self.spaces, "port space {space} of {}", self.spaces);
+        self.address(slot).wrapping_add(HEADER_BYTES).cast::<PortWords>().wrapping_add(space as usize)
     }
 
     /// Returns the number of a block among those of all addresses.
     pub fn block(&self, slot: u32) -> u32 {
-        self.node(slot).block
+        self.header(slot).block
     }
 
     /// Returns the subscriber to which a block belongs.
     pub fn owner(&self, slot: u32) -> u32 {
-        self.node(slot).owner
+        self.header(slot).owner
     }
 
     /// Returns the ports of a block in a port space.
     pub fn ports(&self, slot: u32, space: u32) -> PortWords {
-        self.chunks[slot as usize / CHUNK].ports[slot as usize % CHUNK * self.spaces + space as usize]
+        // SAFETY: in the block, aligned to 8 bytes; this value is its only user.
+        unsafe { *self.port_words(slot, space) }
     }
 
     /// Returns the ports of a block in a port space.
     pub fn ports_mut(&mut self, slot: u32, space: u32) -> &mut PortWords {
-        &mut self.chunks[slot as usize / CHUNK].ports[slot as usize % CHUNK * self.spaces + space as usize]
+        // SAFETY: as in `ports`.
+        unsafe { &mut *self.port_words(slot, space) }
     }
 
     /// Returns the blocks of a subscriber with their slots, in the order in which it got them.
     pub fn blocks_of(&self, subscriber: u32) -> impl Iterator<Item = (u32, u32)> {
-        let mut slot = self.list(subscriber).map_or(NONE, |list| list[FIRST]);
+        let mut slot = self.list(subscriber)[FIRST];
         std::iter::from_fn(move || {
-            let (found, node) = (slot, self.node_at(slot)?);
-            slot = node.next;
-            Some((found, node.block))
+            let (found, header) = (slot, self.header_at(slot)?);
+            slot = header.next;
+            Some((found, header.block))
         })
     }
 
-    fn node_at(&self, slot: u32) -> Option<&Node> {
-        (slot != NONE).then(|| self.node(slot))
+    fn header_at(&self, slot: u32) -> Option<&Header> {
+        (slot != NONE).then(|| self.header(slot))
     }
 
     /// Returns how many blocks a subscriber has.
     pub fn count_of(&self, subscriber: u32) -> u32 {
-        let last = self.list(subscriber).map_or(NONE, |list| list[LAST]);
-        self.node_at(last).map_or(0, |last| last.position + 1)
+        self.header_at(self.list(subscriber)[LAST]).map_or(0, |last| last.position + 1)
     }
 
     /// Returns the slot of the first of a subscriber's blocks that has a free port in a space and
     /// is usable.
     pub fn find_free_port(&mut self, subscriber: u32, space: u32, is_usable: impl Fn(u32) -> bool) -> Option<u32> {
-        let first = self.list(subscriber)?[SPACES + space as usize];
+        let first = self.list(subscriber)[SPACES + space as usize];
         let (mut slot, mut first_free) = (first, first);
-        while let Some(&Node { block, next, .. }) = self.node_at(slot) {
+        while let Some(&Header { block, next, .. }) = self.header_at(slot) {
             let [used, resting] = self.ports(slot, space);
             if used | resting != u64::MAX {
                 if is_usable(block) {
@@ -156,28 +184,25 @@ impl OwnedBlocks {
     }
 
     /// Gives a block to a subscriber. Returns its slot.
+    ///
+    /// # Panics
+    /// Panics if all blocks have an owner.
     pub fn push(&mut self, subscriber: u32, block: u32) -> u32 {
-        if self.free_slots.is_empty() {
-            self.add_chunk();
-        }
-        let slot = self.free_slots.pop().expect("add_chunk has added some");
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            assert!(self.last_slot < self.max_blocks, "all {} blocks have an owner", self.max_blocks);
+            self.last_slot += 1;
+            self.last_slot
+        });
         let position = self.count_of(subscriber);
-        *self.node_mut(slot) = Node { block, owner: subscriber, next: NONE, position };
+        *self.header_mut(slot) = Header { block, owner: subscriber, next: NONE, position };
         let list = self.list_mut(subscriber);
         let last = std::mem::replace(&mut list[LAST], slot);
         list.iter_mut().filter(|first| **first == NONE).for_each(|first| *first = slot);
         match last {
             NONE => self.subscribers += 1,
-            last => self.node_mut(last).next = slot,
+            last => self.header_mut(last).next = slot,
         }
         slot
-    }
-
-    fn add_chunk(&mut self) {
-        let node = Node { block: 0, owner: 0, next: NONE, position: 0 };
-        let first = (self.chunks.len() * CHUNK) as u32;
-        self.chunks.push(Chunk { nodes: vec![node; CHUNK].into(), ports: vec![[0; 2]; CHUNK * self.spaces].into() });
-        self.free_slots.extend((first..first + CHUNK as u32).rev());
     }
 
     /// Notes that a port of a block became free in a space. Returns whether all ports of all
@@ -186,9 +211,9 @@ impl OwnedBlocks {
         if (0..self.spaces as u32).all(|space| self.ports(slot, space) == [0; 2]) {
             return true;
         }
-        let Node { owner, position, .. } = *self.node(slot);
-        let first = self.list_mut(owner)[SPACES + space as usize];
-        if self.node_at(first).is_none_or(|first| position < first.position) {
+        let Header { owner, position, .. } = *self.header(slot);
+        let first = self.list(owner)[SPACES + space as usize];
+        if self.header_at(first).is_none_or(|first| position < first.position) {
             self.list_mut(owner)[SPACES + space as usize] = slot;
         }
         false
@@ -196,16 +221,16 @@ impl OwnedBlocks {
 
     /// Takes a block from its owner. All of its ports are free.
     pub fn remove(&mut self, slot: u32) {
-        let Node { owner, next, .. } = *self.node(slot);
+        let Header { owner, next, .. } = *self.header(slot);
         let before = self.blocks_of(owner).map(|(slot, _)| slot).take_while(|other| *other != slot).last();
         if let Some(before) = before {
-            self.node_mut(before).next = next;
+            self.header_mut(before).next = next;
         }
         let mut follower = next;
         while follower != NONE {
-            let node = self.node_mut(follower);
-            node.position -= 1;
-            follower = node.next;
+            let header = self.header_mut(follower);
+            header.position -= 1;
+            follower = header.next;
         }
         let list = self.list_mut(owner);
         if list[LAST] == slot {

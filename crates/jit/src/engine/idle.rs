@@ -123,6 +123,7 @@ impl EngineShared {
         let tables = &self.program.runtime.written;
         let Some(written) = tables.get(table) else { return };
         written.note_peak();
+        written.populate_ahead();
         // A removal needs a batch of all workers after the sweep has found the entry: without packets
         // under way, entries end in the next turn.
         loop {
