@@ -26,7 +26,7 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 # Runs all measurements; docs/journal/2026-11-performance.md describes them, and target/bench has the results. ONLY=overlay,lookups runs a
-# subset of lookups, updates, overlay, workers, memif, switches, compile, criterion. QUICK=1 tests that all of them run. Run it as root for
+# subset of lookups, updates, overlay, state, workers, memif, switches, compile, criterion. QUICK=1 tests that all of them run. Run it as root for
 # huge pages. The report starts with the omitted measurements. A missed bar is an error.
 ONLY ?=
 QUICK ?=

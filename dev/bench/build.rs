@@ -54,7 +54,7 @@ fn xdp() {
             for include in &bpf.include_paths {
                 shim.include(include);
             }
-            shim.file("shims/xdp.c").compile("bench_xdp");
+            shim.file("shims/xdp.c").file("shims/nat_feed.c").compile("bench_xdp");
             for path in &bpf.link_paths {
                 println!("cargo:rustc-link-search=native={}", path.display());
             }

@@ -39,6 +39,9 @@ struct Arguments {
     /// Folder with the programs' IR, as `terrace compile` writes it.
     #[arg(long)]
     programs: Option<PathBuf>,
+    /// Folder of a build of VPP, to measure it beside `state`.
+    #[arg(long)]
+    vpp: Option<PathBuf>,
     /// Huge pages to reserve during the run, in GiB.
     #[arg(long, default_value_t = 6)]
     huge: usize,
@@ -88,7 +91,8 @@ fn main() -> anyhow::Result<()> {
         }
     };
     let programs = arguments.programs.unwrap_or_else(|| machine::results().join("programs"));
-    let result = run_parts(eal.as_ref(), &programs, core, &options, &mut report);
+    let vpp = arguments.vpp.as_deref();
+    let result = run_parts((eal.as_ref(), vpp), &programs, core, &options, &mut report);
     report.bars = report::judge_targets(&report);
     report.write(&machine::results())?;
     print!("{}", report.text());
@@ -121,7 +125,7 @@ const PARTS: [&str; 11] = [
 
 /// Runs the selected parts. A failure of one does not prevent the others from running.
 fn run_parts(
-    eal: Option<&Eal>,
+    (eal, vpp): (Option<&Eal>, Option<&Path>),
     programs: &Path,
     core: usize,
     options: &Options,
@@ -139,7 +143,7 @@ fn run_parts(
     run_part(&["lookups"], report, &|report| bench::lookups::run(eal, options, report));
     run_part(&["updates"], report, &|report| bench::updates::run(programs, core, options, report));
     run_part(&["overlay", "gateway", "forward"], report, &|report| bench::forward::run(programs, options, report));
-    run_part(&["state"], report, &|report| bench::state::run(programs, options, report));
+    run_part(&["state"], report, &|report| bench::state::run(programs, vpp, core, options, report));
     run_part(&["workers"], report, &|report| bench::workers::run(programs, core, options, report));
     run_part(&["memif"], report, &|report| bench::memif::run(programs, core, options, report));
     run_part(&["switches"], report, &|report| bench::switches::run(programs, core, options, report));

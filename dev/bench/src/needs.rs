@@ -30,6 +30,12 @@ const NEEDS: &[Requirement] = &[
         there: || program_exists("clang"),
     },
     Requirement {
+        package: "nftables",
+        without: "the kernel's NAT",
+        parts: &["state"],
+        there: || cfg!(bpf) && program_exists("nft") && program_exists("clang"),
+    },
+    Requirement {
         package: "openvswitch-switch-dpdk",
         without: "OVS-DPDK",
         parts: &["switches"],

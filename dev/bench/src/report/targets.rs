@@ -3,7 +3,7 @@
 use super::Report;
 use crate::lookups::{lpm, ternary};
 use crate::workload::{FlowDistribution, TenantLayout};
-use crate::{compile, forward, memif, switches, updates, workers};
+use crate::{compile, forward, memif, state, switches, updates, workers};
 use serde::{Deserialize, Serialize};
 
 /// Verdict on a target.
@@ -62,6 +62,7 @@ pub fn judge_targets(report: &Report) -> Vec<PerfTarget> {
         let rate = |entrant| report.median(workers::CHART, "100k", entrant);
         PerfTarget::at_least("two workers / one", 1.8, ratio(rate("two workers"), rate("one worker")))
     });
+    bars.extend(state_targets(report));
     let p999 = report.value(memif::GROUP, "half load, in the gateway, p99.9");
     bars.push(PerfTarget::at_most("memif, half load: p99.9 in the gateway, us", 50.0, p999));
     let median = report.value(compile::GROUP, compile::MEDIAN);
@@ -69,6 +70,44 @@ pub fn judge_targets(report: &Report) -> Vec<PerfTarget> {
     let median = report.value(compile::NATIVE, compile::MEDIAN);
     bars.push(PerfTarget::at_most("native code, gateway.p4, ms", 50.0, median));
     bars
+}
+
+/// Judges source NAT against VPP, between sizes, and with two workers.
+fn state_targets(report: &Report) -> Vec<PerfTarget> {
+    let established = |x: &str, entrant: &str| report.median(state::CHART, x, entrant);
+    let against = |x: &str| ratio(established(x, "terrace"), established(x, state::VPP));
+    let figure = |what: &str| report.value(state::GROUP, &state::figure(1_000_000, what));
+    let new = ratio(figure("new sessions"), figure(&format!("{}, new sessions", state::VPP)));
+    // VPP reserves much at the start, so what a session takes is the difference of two sizes.
+    let vpp_bytes = |sessions: usize| {
+        let name = state::figure(sessions, &format!("{}, resident memory", state::VPP));
+        report.value(state::GROUP, &name)
+    };
+    let vpp_session = vpp_bytes(1_000_000).zip(vpp_bytes(100_000)).map(|(more, less)| (more - less) * 1e6 / 900_000.0);
+    let memory = ratio(vpp_session, figure("memory of a session"));
+    let workers = |entrant: &str| report.median(state::WORKERS_CHART, "100k", entrant);
+    vec![
+        PerfTarget::at_least("source NAT, 1k sessions / VPP", 1.2, against("1k")),
+        PerfTarget::at_least("source NAT, 100k sessions / VPP", 2.0, against("100k")),
+        PerfTarget::at_least("source NAT, 1M sessions / VPP", 3.0, against("1M")),
+        PerfTarget::at_least(
+            "source NAT, 1M sessions / nftables",
+            30.0,
+            ratio(established("1M", "terrace"), established("1M", state::KERNEL)),
+        ),
+        PerfTarget::at_least(
+            "source NAT, 10M sessions / 1M",
+            0.7,
+            ratio(established("10M", "terrace"), established("1M", "terrace")),
+        ),
+        PerfTarget::at_least("source NAT, new sessions to 1M / VPP", 3.0, new),
+        PerfTarget::at_least("source NAT: memory of a session, VPP / terrace", 10.0, memory),
+        PerfTarget::at_least(
+            "source NAT, both directions: two workers / one",
+            1.8,
+            ratio(workers("two workers"), workers("one worker")),
+        ),
+    ]
 }
 
 fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {

@@ -1,16 +1,19 @@
 //! Tables that packets write: `programs/nat`, from memory, on one core. New sessions, established
 //! ones, and the memory of a session.
 
-use crate::machine::{self, thread_time};
+mod sender;
+
+use crate::machine;
 use crate::program::{BenchProgram, Program, exact};
 use crate::report::Report;
-use crate::ring;
-use crate::run::{CallResult, EntrantComparison, Options, Unit, format_count};
+use crate::run::{CallResult, EntrantComparison, EntrantResult, Options, Unit, format_count};
+use crate::systems::nftables::{self, NatFlows};
+use crate::systems::vpp::Vpp;
 use anyhow::ensure;
 use entries::{StateUpdate, UpdateKind, WriteBatch};
 use interp::Config;
 use jit::Jit;
-use packet::{Batch, BatchOutput, Engine, PortId, Verdict};
+use sender::{BATCH, FIRST_HOST, HOSTS, INSIDE_PORT, OUTSIDE_PORT, READY, Sender, answer, packet};
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
@@ -22,63 +25,184 @@ pub const GROUP: &str = "source NAT";
 /// Numbers of sessions that are measured.
 pub const SIZES: [usize; 4] = [1_000, 100_000, 1_000_000, 10_000_000];
 
-const INSIDE_PORT: u32 = 1;
-const OUTSIDE_PORT: u32 = 2;
-/// Inside hosts; the sessions are spread over them.
-const HOSTS: u32 = 100_000;
-/// First host, 10.0.1.0. Subscribers are numbered from 10.0.0.0 on.
-const FIRST_HOST: u32 = 0x0a00_0100;
-/// The server that all sessions go to, 198.51.100.1.
-const SERVER: [u8; 4] = [198, 51, 100, 1];
-/// Packets of a batch.
-const BATCH: usize = 256;
-/// Batches that are made before the clock runs. They stay in the caches.
-const READY: usize = 8;
+/// Largest number of sessions for which other systems run: 10 M would take more than 12 GB.
+const MAX_PEER_SESSIONS: usize = 1_000_000;
+/// Name of the kernel's NAT in charts.
+pub const KERNEL: &str = "nftables snat";
+/// Name of VPP in charts.
+pub const VPP: &str = "VPP NAT44-ED";
+/// Name of the chart of workers.
+pub const WORKERS_CHART: &str = "source NAT, both directions of sessions";
+/// Sessions of the chart of workers.
+const WORKERS_SESSIONS: u32 = 100_000;
 
-/// Measures all numbers of sessions.
+/// Measures all numbers of sessions, beside VPP if there is a build of it.
 ///
 /// # Errors
 /// If the program is missing or falls back to the interpreter, or a packet is not forwarded.
-pub fn run(programs: &Path, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+pub fn run(
+    programs: &Path,
+    vpp_build: Option<&Path>,
+    core: usize,
+    options: &Options,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let program = Program::load(BenchProgram::Nat, programs)?;
     for sessions in options.sizes(&SIZES) {
         measure(&program, sessions, options, report)?;
+        if sessions > MAX_PEER_SESSIONS {
+            continue;
+        }
+        if let Err(error) = measure_kernel(sessions, options, report) {
+            report.note(format!("state: without {KERNEL}, {} sessions: {error:#}", format_count(sessions)));
+        }
+        if let Some(build) = vpp_build {
+            measure_vpp(build, core, sessions, report)?;
+        }
     }
-    Ok(())
+    if vpp_build.is_none() {
+        report.note("state: without VPP: pass the folder of a build as --vpp");
+    }
+    measure_workers(&program, core, options, report)
 }
 
-fn measure(program: &Program, sessions: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+/// Returns an engine with the program and its configuration.
+fn engine(program: &Program) -> anyhow::Result<Jit> {
     let mut engine = Jit::new(program.pipeline.clone(), Config::default())?;
     ensure!(engine.fallback_reason().is_none(), "nat.p4 runs on the interpreter: {:?}", engine.fallback_reason());
     engine.write(&configuration(program)?)?;
+    Ok(engine)
+}
+
+/// Adds a session for each number. Returns the processor time of the packets. In between the time
+/// advances, as a node's housekeeping thread does on another core: it allocates memory ahead of need.
+fn add_sessions(engine: &mut Jit, sender: &mut Sender, numbers: &[u32]) -> anyhow::Result<Duration> {
+    let mut spent = Duration::ZERO;
+    for numbers in numbers.chunks(BATCH * READY) {
+        spent += sender.send(engine, numbers.iter().map(|number| packet(*number)))?;
+        engine.advance_time(sender.now_ns());
+    }
+    Ok(spent)
+}
+
+/// Returns the name of a figure for a number of sessions.
+pub fn figure(sessions: usize, what: &str) -> String {
+    format!("{} sessions: {what}", format_count(sessions))
+}
+
+fn measure(program: &Program, sessions: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let mut engine = engine(program)?;
     let before = machine::resident_bytes();
-    let mut sender = Sender::new();
+    let mut sender = Sender::new(INSIDE_PORT);
     // In an order that no table follows: a multiplication by an odd number permutes.
     let order: Vec<u32> = permutation(sessions as u32).collect();
-    let mut spent = Duration::ZERO;
-    for numbers in order.chunks(BATCH * READY) {
-        spent += sender.send(&mut engine, numbers)?;
-    }
-    let name = |what: &str| format!("{} sessions: {what}", format_count(sessions));
-    report.fact(GROUP, &name("new sessions"), sessions as f64 / spent.as_secs_f64() / 1e6, "M/s");
+    let spent = add_sessions(&mut engine, &mut sender, &order)?;
+    report.fact(GROUP, &figure(sessions, "new sessions"), sessions as f64 / spent.as_secs_f64() / 1e6, "M/s");
     let bytes = machine::resident_bytes().saturating_sub(before) as f64 / sessions as f64;
-    report.fact(GROUP, &name("memory of a session before the control plane reads it"), bytes, "bytes");
+    report.fact(GROUP, &figure(sessions, "memory of a session"), bytes, "bytes");
 
     let (engine, sender) = (RefCell::new(engine), RefCell::new(sender));
     let mut next = options.seed as u32;
     let mut contest = EntrantComparison::new(CHART, "sessions", format_count(sessions), Unit::Mpps);
     contest.entrant("terrace", || {
-        let numbers: Vec<u32> = (0..BATCH * READY)
-            .map(|_| {
-                next = next.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                ((u64::from(next) * sessions as u64) >> 32) as u32
-            })
-            .collect();
-        let took = sender.borrow_mut().send(&mut engine.borrow_mut(), &numbers);
-        CallResult { operations: numbers.len() as u64, took: Some(took.unwrap_or(Duration::MAX)) }
+        let packets: Vec<[u8; 60]> = (0..BATCH * READY).map(|_| packet(random_session(&mut next, sessions))).collect();
+        let took = sender.borrow_mut().send(&mut engine.borrow_mut(), packets.into_iter());
+        CallResult { operations: (BATCH * READY) as u64, took: Some(took.unwrap_or(Duration::MAX)) }
     });
     report.push(contest.run(options));
     Ok(())
+}
+
+fn random_session(next: &mut u32, sessions: usize) -> u32 {
+    *next = next.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    ((u64::from(*next) * sessions as u64) >> 32) as u32
+}
+
+/// Adds VPP to the chart and the figures of a number of sessions, with the same packets.
+fn measure_vpp(build: &Path, core: usize, sessions: usize, report: &mut Report) -> anyhow::Result<()> {
+    let order: Vec<u32> = permutation(sessions as u32).collect();
+    let rates = Vpp::start(build, core, order.iter().map(|session| packet(*session).to_vec()))?.measure()?;
+    report.fact(GROUP, &figure(sessions, &format!("{VPP}, new sessions")), rates.new_per_s / 1e6, "M/s");
+    let mpps = rates.established_pps / 1e6;
+    report.fact(GROUP, &figure(sessions, &format!("{VPP}, established")), mpps, "Mpps");
+    let megabytes = rates.resident_bytes as f64 / 1e6;
+    report.fact(GROUP, &figure(sessions, &format!("{VPP}, resident memory")), megabytes, "MB");
+    add_to_chart(VPP, sessions, mpps, report);
+    Ok(())
+}
+
+/// Adds the kernel to the chart and the figures of a number of sessions, with the same packets.
+fn measure_kernel(sessions: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let flows = NatFlows { sessions: sessions as u32, hosts: HOSTS, first_host: FIRST_HOST, packet: packet(0) };
+    let rates = nftables::measure(&flows, options.window * options.windows as u32)?;
+    report.fact(GROUP, &figure(sessions, &format!("{KERNEL}, new sessions")), rates.new_per_s / 1e6, "M/s");
+    let mpps = rates.established_pps / 1e6;
+    report.fact(GROUP, &figure(sessions, &format!("{KERNEL}, established")), mpps, "Mpps");
+    add_to_chart(KERNEL, sessions, mpps, report);
+    Ok(())
+}
+
+/// Adds another system to the chart of established sessions.
+fn add_to_chart(name: &str, sessions: usize, mpps: f64, report: &mut Report) {
+    let x = format_count(sessions);
+    if let Some(outcome) = report.outcomes.iter_mut().find(|outcome| outcome.chart == CHART && outcome.x == x) {
+        outcome.entries.push(EntrantResult { name: name.to_owned(), windows: vec![mpps] });
+    }
+}
+
+/// Measures one worker with the packets from inside, and two at the same time, of which the second
+/// has the answers: each session's directions are on different workers.
+fn measure_workers(program: &Program, core: usize, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    if machine::cores() < 2 {
+        report.note("state: two workers are left out: they take two cores");
+        return Ok(());
+    }
+    let mut first = engine(program)?;
+    let mut sender = Sender::new(INSIDE_PORT);
+    let inside: Vec<[u8; 60]> = permutation(WORKERS_SESSIONS).map(packet).collect();
+    let mut answers = Vec::new();
+    for packets in inside.chunks(BATCH * READY) {
+        sender.send(&mut first, packets.iter().copied())?;
+        answers.extend(sender.sent().map(answer));
+    }
+    let second = RefCell::new(first.new_worker());
+    let first = RefCell::new(first);
+    let other = if core == 0 { 1 } else { 0 };
+    let length = options.window / 2;
+    let run_both = |with_answers: bool| {
+        let (mut first, mut second) = (first.borrow_mut(), second.borrow_mut());
+        let (first, second): (&mut Jit, &mut Jit) = (&mut first, &mut second);
+        let rates = std::thread::scope(|scope| {
+            let answers =
+                with_answers.then(|| scope.spawn(|| send_repeatedly(second, OUTSIDE_PORT, &answers, other, length)));
+            let one = scope.spawn(|| send_repeatedly(first, INSIDE_PORT, &inside, core, length));
+            [Some(one), answers].map(|thread| thread.map_or(0.0, |thread| thread.join().unwrap_or(0.0)))
+        });
+        let rate: f64 = rates.iter().sum();
+        CallResult { operations: 1_000_000, took: Some(Duration::from_secs_f64(1e6 / rate.max(1.0))) }
+    };
+    let mut contest =
+        EntrantComparison::new(WORKERS_CHART, "sessions", format_count(WORKERS_SESSIONS as usize), Unit::Mpps);
+    contest.entrant("one worker", || run_both(false));
+    contest.entrant("two workers", || run_both(true));
+    report.push(contest.run(options));
+    Ok(())
+}
+
+/// Sends the packets again and again on a core, for a time. Returns packets per second of processor
+/// time; 0 if one is not forwarded.
+fn send_repeatedly(engine: &mut Jit, port: u32, packets: &[[u8; 60]], core: usize, length: Duration) -> f64 {
+    machine::pin_to_core(core);
+    let mut sender = Sender::new(port);
+    let (mut sent, mut spent) = (0, Duration::ZERO);
+    for packets in packets.chunks(BATCH * READY).cycle() {
+        let Ok(took) = sender.send(engine, packets.iter().copied()) else { return 0.0 };
+        (sent, spent) = (sent + packets.len(), spent + took);
+        if spent >= length {
+            break;
+        }
+    }
+    sent as f64 / spent.as_secs_f64().max(1e-9)
 }
 
 /// Returns the numbers below `count` in a scattered order.
@@ -102,64 +226,4 @@ fn configuration(program: &Program) -> anyhow::Result<WriteBatch> {
         entries.into_iter().map(|entry| StateUpdate::Entry(UpdateKind::Insert, entry)).collect();
     updates.extend((0..4).map(|profile| StateUpdate::ExpireTime(profile, 7_440_000_000_000)));
     Ok(WriteBatch { updates })
-}
-
-/// Sends packets of sessions, which are made before the clock runs.
-struct Sender {
-    template: [u8; 60],
-    batches: Vec<Batch>,
-    out: BatchOutput,
-    now_ns: u64,
-}
-
-impl Sender {
-    fn new() -> Sender {
-        let mut template = [0; 60];
-        template[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
-        template[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
-        template[16..18].copy_from_slice(&46u16.to_be_bytes());
-        (template[22], template[23]) = (64, 17);
-        template[30..34].copy_from_slice(&SERVER);
-        template[36..38].copy_from_slice(&53u16.to_be_bytes());
-        template[38..40].copy_from_slice(&26u16.to_be_bytes());
-        Sender {
-            template,
-            batches: (0..READY).map(|_| Batch::new()).collect(),
-            out: BatchOutput::new(),
-            now_ns: 1_000_000_000,
-        }
-    }
-
-    /// Returns the packet of a session: 60 bytes, UDP without a checksum.
-    fn packet(&self, session: u32) -> [u8; 60] {
-        let mut packet = self.template;
-        packet[26..30].copy_from_slice(&(FIRST_HOST + session % HOSTS).to_be_bytes());
-        packet[34..36].copy_from_slice(&((1024 + session / HOSTS) as u16).to_be_bytes());
-        let sum = ring::checksum(ring::words(&packet[14..34]));
-        packet[24..26].copy_from_slice(&sum.to_be_bytes());
-        packet
-    }
-
-    /// Sends a packet of each session. Returns the processor time.
-    fn send(&mut self, engine: &mut Jit, sessions: &[u32]) -> anyhow::Result<Duration> {
-        self.now_ns += 1_000;
-        let mut batches = std::mem::take(&mut self.batches);
-        for (batch, sessions) in batches.iter_mut().zip(sessions.chunks(BATCH)) {
-            batch.clear();
-            for session in sessions {
-                batch.push_bytes(&self.packet(*session), PortId(INSIDE_PORT), self.now_ns)?;
-            }
-        }
-        let start = thread_time();
-        let mut forwarded = 0;
-        for (batch, _) in batches.iter_mut().zip(sessions.chunks(BATCH)) {
-            self.out.clear();
-            engine.process(batch, &mut self.out);
-            forwarded += self.out.verdicts().iter().filter(|e| matches!(e.verdict, Verdict::Forward { .. })).count();
-        }
-        let spent = thread_time() - start;
-        self.batches = batches;
-        ensure!(forwarded == sessions.len(), "{forwarded} of {} packets were forwarded", sessions.len());
-        Ok(spent)
-    }
 }

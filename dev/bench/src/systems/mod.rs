@@ -1,7 +1,10 @@
-//! Other systems that implement the overlay, and testpmd, which only forwards.
+//! Other systems: those that implement the overlay, testpmd, which only forwards, and the NATs of VPP and
+//! the kernel.
 
 pub mod capture;
+pub mod nftables;
 pub mod ovs;
 pub mod testpmd;
 pub mod threads;
+pub mod vpp;
 pub mod xdp;
