@@ -124,7 +124,7 @@ impl PortPool {
     /// Creates a pool whose ports are all free.
     ///
     /// # Errors
-    /// The address space is too small for so many addresses and subscribers.
+    /// The address space is too small for these addresses and subscribers.
     pub fn new(shape: PoolShape) -> Result<PortPool, ShapeError> {
         let addresses = shape.addresses.min(u32::MAX / ADDRESS_BLOCKS);
         let max_blocks = addresses * ADDRESS_BLOCKS;

@@ -58,7 +58,7 @@ impl OwnedBlocks {
     /// Creates lists for subscribers with numbers below `subscribers`, all empty.
     ///
     /// # Errors
-    /// The address space is too small for so many subscribers and blocks.
+    /// The address space is too small for these subscribers and blocks.
     pub fn new(subscribers: u32, spaces: u32, max_blocks: u32) -> Result<OwnedBlocks, ShapeError> {
         let spaces = spaces as usize;
         let stride = (HEADER_BYTES + spaces * size_of::<PortWords>()).next_multiple_of(64);
