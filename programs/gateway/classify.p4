@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Is the packet from a tenant, in VXLAN to a tunnel address of the gateway from a known end point,
-// or for the gateway itself (control and protocol traffic, which goes to the CPU)? Other packets
-// are dropped.
+// from the Internet to a public address of a NAT, or for the gateway itself (control and protocol
+// traffic, which goes to the CPU)? Other packets are dropped.
 //
 // A frame must be addressed to the MAC of its input port, whatever its IP destination (RFC 1812,
 // section 5.3.4). Otherwise a switch that floods would make the gateway send tenants' packets
@@ -129,15 +129,25 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         meta.to_router_address = true;
     }
 
+    /// Public address of a NAT. VXLAN is dropped as for `router_address`; other packets are for VMs.
+    /// A switch sends them to the CPU.
+    action public_address() {
+        meta.to_router_address = true;
+        meta.from_internet = !hdr.vxlan.isValid();
+        if (meta.one_pass_only) {
+            meta.punt_kind = punt_reason_t.internet;
+        }
+    }
+
     action not_for_gateway() {
         drop(meta, drop_reason_t.not_for_gateway);
     }
 
     table own_address_v4 {
         key = { hdr.outer_ipv4.destination: exact @name("destination"); }
-        actions = { tunnel_address; router_address; @defaultonly not_for_gateway; }
+        actions = { tunnel_address; router_address; public_address; @defaultonly not_for_gateway; }
         const default_action = not_for_gateway();
-        size = 1024;
+        size = 4096;
     }
 
     table own_address_v6 {
@@ -202,12 +212,16 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
                     && hdr.outer_ethernet.destination[40:40] == 1) {
                     group_vlan.apply();
                 }
-                punt.apply(hdr, meta);
+                if (meta.one_pass_only || !meta.from_internet) {
+                    punt.apply(hdr, meta);
+                }
             }
-            if (hdr.outer_ipv4.isValid()) {
-                source_v4.apply();
-            } else {
-                source_v6.apply();
+            if (meta.one_pass_only || !meta.from_internet) {
+                if (hdr.outer_ipv4.isValid()) {
+                    source_v4.apply();
+                } else {
+                    source_v6.apply();
+                }
             }
         }
     }

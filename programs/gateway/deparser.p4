@@ -24,6 +24,9 @@ control gateway_deparser(packet_out packet,
         packet.emit(hdr.arp);
         packet.emit(hdr.inner_ipv4);
         packet.emit(hdr.inner_ipv6);
+        packet.emit(hdr.l4);
+        packet.emit(hdr.l4_rest);
+        packet.emit(hdr.l4_icmp);
         packet.emit(hdr.tcp);
         packet.emit(hdr.icmp);
         packet.emit(hdr.nd);
@@ -33,6 +36,8 @@ control gateway_deparser(packet_out packet,
         packet.emit(hdr.nd_option_3);
         packet.emit(hdr.quoted_ipv4);
         packet.emit(hdr.quoted_ipv6);
+        packet.emit(hdr.quoted_l4);
+        packet.emit(hdr.quoted_echo);
         packet.emit(hdr.quote_512);
         packet.emit(hdr.quote_256);
         packet.emit(hdr.quote_128);

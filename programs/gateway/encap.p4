@@ -110,22 +110,6 @@ control encap_step(inout headers_t hdr, inout metadata_t meta) {
             }
         }
 
-        // The tag of a received frame is not that of the sent one. A switch reads no tag.
-        if (meta.vid == 0) {
-            if (!meta.one_pass_only) {
-                hdr.outer_vlan.setInvalid();
-            }
-        } else {
-            hdr.outer_vlan.setValid();
-            hdr.outer_vlan.priority = 0;
-            hdr.outer_vlan.vid = meta.vid;
-            hdr.outer_vlan.ether_type = ETHERTYPE_IPV6;
-            if (hdr.outer_ipv4.isValid()) {
-                hdr.outer_vlan.ether_type = ETHERTYPE_IPV4;
-            }
-            hdr.outer_ethernet.ether_type = ETHERTYPE_VLAN;
-        }
-
         hdr.outer_udp.source = 2w3 ++ meta.flow_hash[13:0];   // 49152..65535
         hdr.outer_udp.destination = UDP_PORT_VXLAN;
         hdr.outer_udp.checksum = 0;

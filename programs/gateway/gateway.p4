@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gateway connects the virtual networks (VPCs) of a cloud's tenants with each other, with the
-// tenants' data centres and with other regions. The server of a VM sends a packet here in VXLAN.
-// The gateway determines the peer's location and forwards the packet in VXLAN.
+// tenants' data centres, with other regions and with the Internet. The server of a VM sends a packet
+// here in VXLAN. The gateway determines the peer's location and forwards the packet in VXLAN, or to
+// the Internet as it is, with a public address.
 //
 // This file lists the steps in order; each step is a file. README.md describes them, and TABLES.md
 // describes the tables for authors of a control plane.
 
 #include <core.p4>
 #include <pna.p4>
+#include <terrace.p4>
 
 #include "headers.p4"
 #include "reasons.p4"
@@ -28,9 +30,17 @@
 #include "remote.p4"
 #include "inner_link.p4"
 #include "flow_hash.p4"
+#include "nat_source.p4"
+#include "nat_arrival.p4"
+#include "nat_flow.p4"
+#include "nat_session.p4"
+#include "nat_translate.p4"
+#include "nat_error.p4"
+#include "nat_departure.p4"
 #include "underlay.p4"
 #include "inner_rewrite.p4"
 #include "encap.p4"
+#include "vlan_tag.p4"
 #include "tcp_mss.p4"
 #include "icmp_source.p4"
 #include "icmp_never.p4"
@@ -59,9 +69,17 @@ control gateway(inout headers_t hdr,
     remote_step()                            remote_end;
     inner_link_step()                        inner_link;
     flow_hash_step()                         flow_hash;
+    nat_source_step()                        nat_source;
+    nat_arrival_step()                       nat_arrival;
+    nat_flow_step()                          nat_flow;
+    nat_session_step()                       nat_session;
+    nat_translate_step()                     nat_translate;
+    nat_error_step()                         nat_error;
+    nat_departure_step()                     nat_departure;
     underlay_step()                          underlay;
     inner_rewrite_step()                     inner_rewrite;
     encap_step()                             encap;
+    vlan_tag_step()                          vlan_tag;
     icmp_source_step()                       icmp_source;
     icmp_never_step()                        icmp_never;
     icmp_limit_step()                        icmp_limit;
@@ -75,6 +93,7 @@ control gateway(inout headers_t hdr,
 
     gateway_address_t own;           // of the gateway in the subnet, for an ICMP error
     bit<16>           inner_bytes;   // of an ICMP message with its IP header
+    nat_flow_t        nat;           // of a packet to or from the Internet
 
     // A step that drops the packet or sends it to the CPU ends the processing (verdicts.p4).
     apply {
@@ -113,37 +132,62 @@ control gateway(inout headers_t hdr,
             }
             classify.apply(hdr, meta, istd);
 
-            // Which tenant sent it, where does it go, and is it permitted?
-            tenancy.apply(hdr, meta);
-            neighbour.apply(hdr, meta);
-            policy_routing.apply(hdr, meta);
-            flow_hash.apply(hdr, meta);   // here, because it then depends on no table on a chip
-            routing.apply(hdr, meta);
-            // Packets from a remote to VMs of the VPC do not leave the VPC.
-            if (meta.sender != sender_t.remote || meta.scope != scope_t.local) {
-                acl_out.apply(hdr, meta, meta.vpc);
-            }
-            acl_in.apply(hdr, meta, meta.in_list);
+            if (meta.one_pass_only || !meta.from_internet) {
+                // Which tenant sent it, where does it go, and is it permitted?
+                tenancy.apply(hdr, meta);
+                neighbour.apply(hdr, meta);
+                policy_routing.apply(hdr, meta);
+                flow_hash.apply(hdr, meta);   // here, because it then depends on no table on a chip
+                routing.apply(hdr, meta);
+                // Packets from a remote to VMs of the VPC do not leave the VPC.
+                if (meta.sender != sender_t.remote || meta.scope != scope_t.local) {
+                    acl_out.apply(hdr, meta, meta.vpc);
+                }
+                acl_in.apply(hdr, meta, meta.in_list);
 
-            // A switch reads no options of TCP.
-            if (meta.one_pass_only && meta.opens_tcp && meta.limits_mss) {
-                to_cpu(meta, punt_reason_t.tcp_mss);
+                // A switch reads no options of TCP.
+                if (meta.one_pass_only && meta.opens_tcp && meta.limits_mss) {
+                    to_cpu(meta, punt_reason_t.tcp_mss);
+                }
+
+                // Which tunnel end point serves the destination?
+                if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
+                    remote_end.apply(hdr, meta);
+                } else if (meta.scope != scope_t.internet) {
+                    vm_nc.apply(hdr, meta);
+                }
+
+                // Was the frame addressed to the gateway, and does it go to the Internet?
+                inner_link.apply(hdr, meta);
+                if (meta.to_router_address) {
+                    drop(meta, drop_reason_t.not_for_gateway);
+                }
+                if (meta.scope == scope_t.internet) {
+                    if (meta.one_pass_only) {   // a switch has no sessions
+                        to_cpu(meta, punt_reason_t.internet);
+                    } else {
+                        nat_source.apply(hdr, meta, nat);
+                    }
+                }
+            } else {
+                nat_arrival.apply(hdr, meta);
             }
 
-            // Which tunnel end point serves the destination?
-            if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
-                remote_end.apply(hdr, meta);
-            } else if (meta.scope != scope_t.internet) {
-                vm_nc.apply(hdr, meta);
-            }
-
-            // Was the frame addressed to the gateway, and does it go to the Internet?
-            inner_link.apply(hdr, meta);
-            if (meta.to_router_address) {
-                drop(meta, drop_reason_t.not_for_gateway);
-            }
-            if (meta.scope == scope_t.internet) {
-                to_cpu(meta, punt_reason_t.internet);
+            // Which address does the NAT put in the place of the VM's, or of the public one? A packet
+            // from the Internet then goes to the VM as others do.
+            if (!meta.one_pass_only && meta.nat != nat_t.none) {
+                nat_flow.apply(hdr, meta, nat);
+                nat_session.apply(hdr, meta, nat);
+                if (meta.nat == nat_t.inbound) {
+                    if (nat.is_error) {
+                        nat_error.apply(hdr, nat);
+                    } else {
+                        nat_translate.apply(hdr, meta, nat);
+                    }
+                    flow_hash.apply(hdr, meta);
+                    acl_in.apply(hdr, meta, meta.in_list);
+                    vm_nc.apply(hdr, meta);
+                }
             }
         }
 
@@ -153,8 +197,17 @@ control gateway(inout headers_t hdr,
         if (istd.pass == FIRST_PASS) {
             inner_rewrite.apply(hdr, meta);
         }
-        if (!hdr.tcp.isValid()) {   // otherwise the second pass has only lowered its MSS
+        if (!meta.one_pass_only && istd.pass == FIRST_PASS && meta.nat == nat_t.outbound) {
+            if (nat.is_error) {
+                nat_error.apply(hdr, nat);
+            } else {
+                nat_translate.apply(hdr, meta, nat);
+            }
+            nat_departure.apply(hdr, meta);
+            vlan_tag.apply(hdr, meta);
+        } else if (!hdr.tcp.isValid()) {   // otherwise the second pass has only lowered its MSS
             encap.apply(hdr, meta);
+            vlan_tag.apply(hdr, meta);
         }
         if (istd.pass != FIRST_PASS) {
             neighbour_mac.apply(hdr, meta);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Headers that the gateway reads or writes, in the order of a packet, and their constants. The
-// parser reads the bytes after the inner IP header but the gateway never changes them, so they have
-// no header here, except in an ICMP error that quotes them.
+// Headers that the gateway reads or writes, in the order of a packet, and their constants. Layer 4 has
+// headers only over IPv4 without options, where a NAT can change it; elsewhere the parser looks ahead.
 
 #ifndef GATEWAY_HEADERS_P4
 #define GATEWAY_HEADERS_P4
@@ -53,6 +52,19 @@ const bit<8>  ND_ADVERTISEMENT = 136;
 const bit<8> TCP_OPTION_END  = 0;
 const bit<8> TCP_OPTION_NONE = 1;
 const bit<8> TCP_OPTION_MSS  = 2;
+
+/// Flags of TCP (RFC 9293, section 3.1).
+const bit<8> TCP_FIN = 0x01;
+const bit<8> TCP_SYN = 0x02;
+const bit<8> TCP_RST = 0x04;
+const bit<8> TCP_ACK = 0x10;
+
+/// Types of ICMP (RFC 792): echo, and errors that quote a packet.
+const bit<8> ICMP_ECHO_REPLY        = 0;
+const bit<8> ICMP_UNREACHABLE       = 3;
+const bit<8> ICMP_ECHO_REQUEST      = 8;
+const bit<8> ICMP_TIME_EXCEEDED     = 11;
+const bit<8> ICMP_PARAMETER_PROBLEM = 12;
 
 /// RFC 7348, section 5.
 const bit<16> UDP_PORT_VXLAN = 4789;
@@ -154,6 +166,34 @@ header icmp_h {
     bit<32> rest;
 }
 
+/// The first 8 bytes of UDP (RFC 768) or TCP. In TCP, `length` and `checksum` are the sequence number.
+header l4_h {
+    bit<16> source;
+    bit<16> destination;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+/// The 12 bytes behind `l4_h`: of TCP, or data of a UDP datagram that has as many.
+header l4_rest_h {
+    bit<32> acknowledgement;
+    bit<4>  data_offset;
+    bit<4>  reserved;
+    bit<8>  flags;
+    bit<16> window;
+    bit<16> checksum;
+    bit<16> urgent;
+}
+
+/// The first 8 bytes of ICMP, with the fields of an echo. In an error, both are unused, or the MTU.
+header l4_icmp_h {
+    bit<8>  type;
+    bit<8>  code;
+    bit<16> checksum;
+    bit<16> identifier;
+    bit<16> sequence;
+}
+
 /// ARP over Ethernet for IPv4 (RFC 826).
 header arp_h {
     bit<16> hardware;          // 1: Ethernet
@@ -225,6 +265,11 @@ struct headers_t {
     ipv4_h     inner_ipv4;
     ipv6_h     inner_ipv6;
 
+    // Layer 4 of IPv4 without options, also of a packet that is not in VXLAN: TCP and UDP, or ICMP.
+    l4_h       l4;
+    l4_rest_h  l4_rest;
+    l4_icmp_h  l4_icmp;
+
     // Only in the second pass of a request for the gateway's MAC address: the request, or the answer.
     arp_h       arp;
 
@@ -238,6 +283,8 @@ struct headers_t {
     nd_option_h nd_option_3;
     ipv4_h      quoted_ipv4;
     ipv6_h      quoted_ipv6;
+    l4_h        quoted_l4;       // only in the first pass of an ICMP error to or from the Internet,
+    l4_icmp_h   quoted_echo;     //   as is `quoted_ipv4`
     quote_256_h quote_512;
     quote_256_h quote_256;
     quote_128_h quote_128;

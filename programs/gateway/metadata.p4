@@ -57,6 +57,16 @@ enum bit<2> fragment_t {
     later = 2    // has no layer 4 header
 }
 
+/// Direction of a packet whose address is translated.
+enum bit<2> nat_t {
+    none     = 0,
+    outbound = 1,   // from a VM to the Internet
+    inbound  = 2
+}
+
+/// A limit of TCP segments that is none.
+const bit<16> NO_MSS_LIMIT = 0xffff;
+
 /// Kinds of headers between IP and layer 4, one bit each: the set that a packet has, or that a VPC
 /// refuses.
 typedef bit<8> extensions_t;
@@ -101,6 +111,7 @@ struct metadata_t {
     // classify.
     sender_t      sender;
     bool          to_router_address;  // to an address of the gateway without tunnels
+    bool          from_internet;      // to a public address of a NAT, and not in VXLAN
 
     // parser, vm_nc, remote: outer source of a packet that can change its underlay family, for an
     // ICMP error about it. 0 in `tunnel_v6`: the packet came over IPv4.
@@ -120,6 +131,9 @@ struct metadata_t {
     vni_t         to_vni;          // VNI of the sent packet
     remote_t      remote;          // only for scopes idc and cross_region
     bit<8>        hops;            // hops of the path: 0 within a subnet, otherwise 1
+
+    // nat_source, nat_arrival.
+    nat_t         nat;
 
     // vm_nc, remote.
     mac_t         far_mac;         // destination MAC of the tenant's frame

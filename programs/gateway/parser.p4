@@ -56,6 +56,8 @@ parser gateway_parser(packet_in packet,
         meta.limits_mss = false;
         meta.sender = sender_t.unknown;
         meta.to_router_address = false;
+        meta.from_internet = false;
+        meta.nat = nat_t.none;
         meta.tunnel_v6 = 0;
         meta.tunnel_v4 = 0;
         transition select(istd.pass == FIRST_PASS) {
@@ -118,8 +120,8 @@ parser gateway_parser(packet_in packet,
         transition select(hdr.outer_ipv4.more_fragments, hdr.outer_ipv4.fragment_offset,
                           hdr.outer_ipv4.protocol) {
             (0, 0, PROTOCOL_UDP):  outer_udp;
-            (0, 0, PROTOCOL_TCP):  outer_tcp;
-            (0, 0, PROTOCOL_ICMP): outer_icmp;
+            (0, 0, PROTOCOL_TCP):  outer_ipv4_tcp;    // nat_parser.p4
+            (0, 0, PROTOCOL_ICMP): outer_ipv4_icmp;
             default:               accept;
         }
     }
@@ -242,9 +244,9 @@ parser gateway_parser(packet_in packet,
         verify(hdr.inner_ipv4.total_length >= 24, error.InnerLength);
         meta.protocol = hdr.inner_ipv4.protocol;
         transition select(hdr.inner_ipv4.protocol) {
-            PROTOCOL_TCP:  ports;
-            PROTOCOL_UDP:  ports;
-            PROTOCOL_ICMP: icmp;
+            PROTOCOL_TCP:  inner_ipv4_tcp_or_udp;     // nat_parser.p4
+            PROTOCOL_UDP:  inner_ipv4_tcp_or_udp;
+            PROTOCOL_ICMP: inner_ipv4_icmp;
             default:       ports;
         }
     }
@@ -325,6 +327,8 @@ parser gateway_parser(packet_in packet,
 
     // TCP directly after the IP header.
     #include "tcp_parser.p4"
+    // Layer 4 of IPv4, which a NAT can change.
+    #include "nat_parser.p4"
 
     // ---- options and extension headers --------------------------------------------------------
     // IPv4 options, IPv6 extension headers (RFC 8200, section 4; RFC 7045) and authentication

@@ -78,7 +78,19 @@ enum bit<8> drop_reason_t {
     neighbour_other        = 59,   // ARP or a neighbour solicitation for an address of another
     neighbour_invalid      = 60,   // opcode, length or option of a request (RFC 826; RFC 4861, 7.1.1)
     neighbour_checksum     = 61,   // wrong checksum of a neighbour solicitation
-    neighbour_conflict     = 62    // a VM announces the gateway's address as its own (RFC 5227)
+    neighbour_conflict     = 62,   // a VM announces the gateway's address as its own (RFC 5227)
+
+    // To and from the Internet.
+    no_nat                 = 64,   // the VPC has a NAT, but not for this source
+    nat_destination        = 65,   // to the operator's own network, or a private address
+    nat_fragment           = 66,   // fragments have no ports
+    nat_protocol           = 67,   // neither TCP, UDP, an echo nor an ICMP error, or IPv4 options
+    nat_quote              = 68,   // an ICMP error whose quoted packet is malformed or has options
+    no_session             = 69,   // from the Internet, unasked, or an error about another packet
+    tcp_without_syn        = 70,   // TCP of a VM without a session, other than the first packet
+    nat_no_ports           = 71,   // no block of ports is free at the VM's public address
+    nat_quota              = 72,   // the VM has as many ports as it may
+    nat_table_full         = 73    // no further session has room, or another one has the port
 }
 
 enum bit<8> punt_reason_t {
@@ -86,7 +98,7 @@ enum bit<8> punt_reason_t {
     link_protocol          = 128,  // LLDP, LACP, EAPOL
     link_local             = 129,  // others to link-local groups: OSPF, VRRP, IGMP, MLD
     gateway_address        = 130,  // others to an address of the gateway
-    internet               = 131,  // tenant traffic to the Internet, because the gateway has no NAT
+    internet               = 131,  // to the Internet from a VPC without NAT or over IPv6; on a switch all, and to public addresses
     arp                    = 132,
     nd                     = 133,  // neighbour and router discovery (RFC 4861)
     bgp                    = 134,  // TCP port 179

@@ -30,7 +30,16 @@
 
     state mss_outer_ipv4 {
         packet.extract(hdr.outer_ipv4);
-        transition mss_tunnel;
+        transition select(hdr.outer_ipv4.protocol) {
+            PROTOCOL_TCP: mss_plain;
+            default:      mss_tunnel;
+        }
+    }
+
+    // To the Internet.
+    state mss_plain {
+        left = hdr.outer_ipv4.total_length - 20;
+        transition mss_tcp;
     }
 
     state mss_outer_ipv6 {

@@ -84,7 +84,7 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
         send_to_port(port);
     }
 
-    /// As `forward`, in a VLAN. `encap` adds the tag, because the egress of a chip, which starts
+    /// As `forward`, in a VLAN. `vlan_tag` adds the tag, because the egress of a chip, which starts
     /// behind this table, would have to parse it.
     action forward_tagged(PortId_t port, mac_t port_mac, mac_t neighbour_mac, bit<16> mtu, bit<12> vid) {
         hdr.outer_ethernet.source = port_mac;
@@ -135,6 +135,9 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
                 tenant_mtu = path_mtu - 70;
                 if (hdr.outer_ipv4.isValid()) {
                     tenant_mtu = path_mtu - 50;
+                }
+                if (!meta.one_pass_only && meta.nat == nat_t.outbound) {
+                    tenant_mtu = path_mtu;   // no tunnel
                 }
                 drop_and_tell(hdr, meta, drop_reason_t.exceeds_mtu, icmp_cause_t.too_big, tenant_mtu);
             }

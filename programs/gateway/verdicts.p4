@@ -61,6 +61,10 @@ action order_icmp(inout headers_t hdr, inout metadata_t meta, in icmp_cause_t ca
 /// counted here.
 action drop_and_tell(inout headers_t hdr, inout metadata_t meta, in drop_reason_t reason,
                      in icmp_cause_t cause, in bit<16> mtu) {
+    // A sender in the Internet is behind no tunnel.
+    if (!meta.one_pass_only && meta.from_internet) {
+        drop(meta, reason);
+    }
     meta.drop_reason = reason;
     drops.count((bit<8>) reason);
     drop_packet();

@@ -93,6 +93,13 @@ pub(crate) fn required_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_any(ListVisitor { may_be_null: false, items: PhantomData })
 }
 
+/// Deserializes a list with a default that is not empty. If it is present, it has a value.
+pub(crate) fn present_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    required_list(deserializer).map(Some)
+}
+
 struct ListVisitor<T> {
     may_be_null: bool,
     items: PhantomData<T>,

@@ -12,6 +12,7 @@ mod entries;
 mod fields;
 mod host_side;
 mod host_uplinks;
+mod internet;
 mod item_list;
 mod load;
 mod model;
@@ -39,6 +40,7 @@ pub use entries::{
 pub use fields::NameText;
 pub use host_side::{HostSide, PuntRates};
 pub use host_uplinks::HostInterface;
+pub use internet::{BLOCK_PORTS, Internet, Nat, NatTimeouts};
 pub use item_list::ItemList;
 pub use load::{MAX_FILE_BYTES, RegionLoadError, load, parse, read, schema};
 pub use model::*;

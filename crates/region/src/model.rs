@@ -2,6 +2,7 @@
 
 use crate::fields::{NameText, item_list, non_null, optional_list, required_list};
 use crate::host_side::{HostSide, PuntRates};
+use crate::internet::Internet;
 use crate::item_list::ItemList;
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::underlay_source::{DEFAULT_MAX_ROUTES, MAIN_TABLE, UnderlaySource};
@@ -37,6 +38,10 @@ pub struct RegionFile {
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<Remote>>")]
     pub remotes: Vec<Remote>,
+    /// The way to the Internet. Default: none; packets to the Internet go to the CPU port.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "Internet")]
+    pub internet: Option<Internet>,
     /// Tenants' networks.
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<Vpc>>")]
@@ -278,6 +283,10 @@ pub struct Vpc {
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "WithPos<TcpMss>")]
     pub tcp_mss: Option<WithPos<TcpMss>>,
+    /// Name of the NAT whose public addresses stand for its machines on the Internet. Default: none.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "Name")]
+    pub nat: Option<Name>,
     /// Routes beyond its own subnets and those of its peers.
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Route>>>")]
@@ -361,6 +370,7 @@ impl Vpc {
             gateways: Vec::new(),
             answer: Vec::new(),
             tcp_mss: None,
+            nat: None,
             routes: Vec::new(),
             route_tables: Vec::new(),
             policy: Vec::new(),

@@ -2,6 +2,7 @@
 
 use crate::check::FlatRoute;
 use crate::host_side::{HostSide, PuntRates};
+use crate::internet::{Internet, Nat, NatTimeouts};
 use crate::model::{
     AclRule, Answer, Extension, Gateway, IcmpLimits, IcmpRates, Peering, PolicyRoute, RegionFile, Remote, RemoteKind,
     Route, RouteTable, Server, Uplink, Vm, Vpc,
@@ -33,9 +34,9 @@ macro_rules! shift_fields {
     };
 }
 
-shift_fields!(Shift::relocate for RegionFile: region, gateway, uplinks, servers, remotes, vpcs, peerings, vms; fixed:);
+shift_fields!(Shift::relocate for RegionFile: region, gateway, uplinks, servers, remotes, internet, vpcs, peerings, vms; fixed:);
 shift_fields!(Shift::relocate for Vm: name, vpc, server, mac, addresses; fixed:);
-shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, routes, route_tables, policy, acl, drop; fixed: acl_default, strict_sources);
+shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, routes, route_tables, policy, acl, drop; fixed: acl_default, strict_sources);
 shift_fields!(Shift::relocate for RouteTable: name, routes; fixed:);
 shift_fields!(Shift::relocate for PolicyRoute: from, table; fixed:);
 shift_fields!(Shift::relocate for FlatRoute: origin; fixed: prefix, scope, target, via);
@@ -48,6 +49,14 @@ shift_fields!(Shift::relocate for IcmpLimits: too_big, other, reply, neighbours;
 shift_fields!(Shift::relocate for IcmpRates: vm, vpc; fixed:);
 shift_fields!(Shift::relocate for Server: name, address, uplinks; fixed:);
 shift_fields!(Shift::relocate for Remote: name, kind, address, vni, mac, uplinks, sources; fixed:);
+shift_fields!(Shift::relocate for Internet: uplinks, nats, refuse, timeouts; fixed:);
+shift_fields!(Shift::relocate for Nat: name, addresses, ports_per_vm; fixed:);
+
+impl Shift for NatTimeouts {
+    fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {
+        self.written_mut().for_each(|time| time.relocate(to));
+    }
+}
 
 impl Shift for PuntRates {
     fn relocate(&mut self, to: &impl Fn(SourcePos) -> SourcePos) {

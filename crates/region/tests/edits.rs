@@ -35,7 +35,7 @@ vpcs:
     strict_sources: true
     acl_default: deny
     routes: [{to: 172.16.0.0/16, remote: hq}]
-  - {name: c, vni: 3, subnets: [10.1.0.0/24]}
+  - {name: c, vni: 3, subnets: [10.1.0.0/24], nat: n}
   - vni: 4
     name: d
     subnets:
@@ -45,6 +45,7 @@ vpcs:
     policy: [{from: 10.4.0.0/28, table: other}]
 peerings:
   - between: [a, b]
+internet: {uplinks: [u], nats: [{name: n, addresses: 203.0.113.0/30}]}
 vms:
 - {name: a1, vpc: a, server: s, mac: '02:00:00:00:00:11', addresses: [10.1.0.11]}
 - {name: a2, vpc: a, server: t, mac: '02:00:00:00:00:12', addresses: [10.1.0.12, 10.1.1.12]}

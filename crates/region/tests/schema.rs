@@ -50,10 +50,14 @@ fn everything() -> Value {
             "name": "x", "kind": "idc", "address": "192.0.2.12", "vni": 5, "mac": "02:00:00:00:05:01", "uplinks": ["u"],
             "sources": ["198.51.100.0/24"],
         }],
+        "internet": {
+            "uplinks": ["v"], "nats": [{"name": "n", "addresses": "203.0.113.0/28", "ports_per_vm": 128}],
+            "refuse": ["10.0.0.0/8"], "timeouts": {"udp": 300, "icmp": 60, "tcp_transitory": 240, "tcp_established": 7440},
+        },
         "vpcs": [
             {
                 "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo", "neighbours"],
-                "tcp_mss": 1360,
+                "tcp_mss": 1360, "nat": "n",
                 "routes": [
                     {"to": "10.1.0.0/24", "peer": "b"}, {"to": "10.2.0.0/24", "remote": "x", "vni": 6},
                     {"to": "10.3.0.0/24", "internet": true}, {"to": "10.4.0.0/24", "blackhole": true},

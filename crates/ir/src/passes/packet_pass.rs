@@ -6,7 +6,7 @@
 //! program.
 
 use crate::body::{BinaryOp, BlockData, Body, ExternArg, Inst, InstData, Terminator};
-use crate::entity::{Entity, HeaderId, Value, VarId};
+use crate::entity::{Entity, HeaderId, TableId, Value, VarId};
 use crate::externs::ExternFn;
 use crate::passes::PASSES;
 use crate::passes::one_pass::set_one_pass_only;
@@ -78,7 +78,21 @@ pub fn without_recirculation(pipeline: &Arc<Pipeline>) -> Arc<Pipeline> {
     let mut version = specialise_packet_pass(&version, PacketPass::First);
     remove_unread_metadata(&mut version, pipeline);
     simplify(&mut version);
+    close_unused_tables(&mut version);
     Arc::new(version)
+}
+
+/// Makes tables that the version does not apply ordinary ones: no packet adds an entry to them, and
+/// none expires.
+fn close_unused_tables(version: &mut Pipeline) {
+    let blocks = version.controls.values().flat_map(|control| control.body.blocks.values());
+    let applied: HashSet<TableId> = blocks.filter_map(BlockData::applied_table).collect();
+    let unused: Vec<TableId> = version.tables.keys().filter(|id| !applied.contains(id)).collect();
+    for id in unused {
+        let table = &mut version.tables[id];
+        (table.add_on_miss, table.idle_timeout) = (false, false);
+        table.properties.retain(|(name, _)| name != "pna_idle_timeout");
+    }
 }
 
 fn calls(inst: &InstData, wanted: ExternFn) -> bool {

@@ -4,6 +4,7 @@
 
 mod acl;
 mod host;
+mod internet;
 mod names;
 pub(crate) mod number_notation;
 mod routes;
@@ -14,6 +15,7 @@ mod vms;
 mod vpcs;
 
 pub(crate) use acl::directions as acl_directions;
+pub(crate) use internet::{MAX_NAT_SUBSCRIBERS, MAX_PUBLIC_ADDRESSES};
 pub(crate) use names::MAX_NAME;
 pub(crate) use routes::MAX_PEER_ROUTES;
 pub use routes::{FlatRoute, RouteScope, RouteTarget};
@@ -44,6 +46,10 @@ pub struct ResolvedRegion {
     pub server_uplinks: Vec<Vec<usize>>,
     /// For each remote, indices of its uplinks.
     pub remote_uplinks: Vec<Vec<usize>>,
+    /// Indices of the uplinks that lead to the Internet.
+    pub internet_uplinks: Vec<usize>,
+    /// For each VPC, the index of its NAT.
+    pub vpc_nats: Vec<Option<usize>>,
     /// For each VPC, indices of its peers.
     pub peers: Vec<Vec<usize>>,
     /// For each VPC, its route tables with resolved peerings: the main one, then `route_tables` in
@@ -98,6 +104,8 @@ fn check_into(mut report: ProblemCollector, file: RegionFile) -> Result<Resolved
     let (server_uplinks, remote_uplinks) = underlay::check(&mut report, &file, &uplinks);
     host::check(&mut report, &file);
     let subnets = vpcs::check(&mut report, &file);
+    let internet::ResolvedInternet { uplinks: internet_uplinks, vpc_nats } =
+        internet::check(&mut report, &file, &uplinks);
     let peers = vpcs::check_peerings(&mut report, &file, &vpcs);
     let routes::FlattenedRoutes { tables, policies, peer_routes } =
         routes::check(&mut report, &file, &routes::RouteContext { vpcs: &vpcs, remotes: &remotes, peers: &peers });
@@ -107,5 +115,16 @@ fn check_into(mut report: ProblemCollector, file: RegionFile) -> Result<Resolved
     sources::check(&mut report, &file);
     let vm_locations = vms::check(&mut report, &file, &vpcs, &servers, &subnets);
     report.finish()?;
-    Ok(ResolvedRegion { file, server_uplinks, remote_uplinks, peers, tables, policies, vm_locations, peer_routes })
+    Ok(ResolvedRegion {
+        file,
+        server_uplinks,
+        remote_uplinks,
+        internet_uplinks,
+        vpc_nats,
+        peers,
+        tables,
+        policies,
+        vm_locations,
+        peer_routes,
+    })
 }

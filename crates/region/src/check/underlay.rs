@@ -45,7 +45,7 @@ pub(super) fn check(
     for server in &file.servers {
         check_end_point(report, &mut owners, &server.address, &server.name);
         check_ip_version(report, file, &server.address);
-        server_uplinks.push(resolve_uplinks(report, file, &server.name, &server.uplinks, uplinks));
+        server_uplinks.push(resolve_uplinks(report, file, (&server.name, server.name.at), &server.uplinks, uplinks));
     }
     let mut remote_uplinks = Vec::with_capacity(file.remotes.len());
     for remote in &file.remotes {
@@ -55,7 +55,7 @@ pub(super) fn check(
         if let Some(vni) = &remote.vni {
             self::check_vni(report, vni);
         }
-        remote_uplinks.push(resolve_uplinks(report, file, &remote.name, &remote.uplinks, uplinks));
+        remote_uplinks.push(resolve_uplinks(report, file, (&remote.name, remote.name.at), &remote.uplinks, uplinks));
     }
     (server_uplinks, remote_uplinks)
 }
@@ -188,15 +188,15 @@ fn check_ip_version(report: &mut ProblemCollector, file: &RegionFile, address: &
 
 /// Returns the indices of the uplinks that reach a server or a remote. None: the kernel's routes
 /// decide.
-fn resolve_uplinks(
+pub(super) fn resolve_uplinks(
     report: &mut ProblemCollector,
     file: &RegionFile,
-    name: &Name,
+    (name, at): (&str, SourcePos),
     uplinks: &[Name],
     index: &NameIndex,
 ) -> Vec<usize> {
     if uplinks.is_empty() && !file.gateway.is_routed_by_kernel() {
-        report.add(name.at, format!("no uplink reaches `{}`", name.value), "name at least one in `uplinks`");
+        report.add(at, format!("no uplink reaches `{name}`"), "name at least one in `uplinks`");
     }
     let mut found: Vec<usize> = Vec::with_capacity(uplinks.len());
     let mut seen = HashSet::with_capacity(uplinks.len());

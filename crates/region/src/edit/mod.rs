@@ -214,6 +214,9 @@ impl Document {
         if behind("remotes") {
             file.remotes.shift(lines);
         }
+        if behind("internet") {
+            file.internet.shift(lines);
+        }
         if behind("peerings") {
             file.peerings.shift(lines);
         }

@@ -102,7 +102,9 @@ pub(super) fn edit_vpcs(
     let same_names = new.iter().map(|vpc| &vpc.name).eq(file.vpcs[old.clone()].iter().map(|vpc| &vpc.name));
     let vnis: HashSet<u32> = new.iter().map(|vpc| *vpc.vni).collect();
     let others = (0..file.vpcs.len()).filter(|at| !old.contains(at));
-    if !same_names || others.into_iter().any(|at| vnis.contains(&file.vpcs[at].vni)) {
+    // Ranges of numbers for NATs depend on all VPCs.
+    let has_nat = new.iter().chain(&file.vpcs[old.clone()]).any(|vpc| vpc.nat.is_some());
+    if has_nat || !same_names || others.into_iter().any(|at| vnis.contains(&file.vpcs[at].vni)) {
         return None;
     }
     let reached = connected_vpcs(region, old.clone());
@@ -167,6 +169,7 @@ fn underlay_only(file: &RegionFile) -> RegionFile {
         uplinks: file.uplinks.clone(),
         servers: file.servers.clone(),
         remotes: file.remotes.clone(),
+        internet: file.internet.clone(),
         vpcs: Vec::new(),
         peerings: Vec::new(),
         vms: ItemList::default(),

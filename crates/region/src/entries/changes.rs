@@ -17,7 +17,7 @@ pub struct Changes {
     pub modified: usize,
     /// Number of entries that are removed.
     pub deleted: usize,
-    /// Number of default actions, and counters that are written.
+    /// Number of default actions, idle times and counters that are written.
     pub others: usize,
 }
 
@@ -80,6 +80,12 @@ pub fn changes(
     for (table, action) in defaults(region, api, numbers) {
         if state.default_action(table).to_spec(state.pipeline()) != action {
             changes.batch.updates.push(StateUpdate::DefaultAction(table, Some(action)));
+            changes.others += 1;
+        }
+    }
+    for (profile, ns) in super::internet::expire_times(region) {
+        if state.expire_times().get(&profile) != Some(&ns) {
+            changes.batch.updates.push(StateUpdate::ExpireTime(profile, ns));
             changes.others += 1;
         }
     }

@@ -31,6 +31,8 @@ pub fn diff(mut old: GatewayEntries, mut new: GatewayEntries) -> WriteBatch {
             .into_iter()
             .map(|(counter, index)| StateUpdate::Counter(counter, index, Counter::default())),
     );
+    let changed = new.expire_times.into_iter().filter(|time| !old.expire_times.contains(time));
+    others.extend(changed.map(|(profile, ns)| StateUpdate::ExpireTime(profile, ns)));
     deletes.append(&mut others);
     WriteBatch { updates: deletes }
 }

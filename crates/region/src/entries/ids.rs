@@ -1,7 +1,11 @@
 //! Assigns ids to objects that tables refer to by number.
 
 use super::PortStates;
-use crate::check::{FlatRoute, MAX_TRANSIT_PATHS, MAX_VPCS, ResolvedRegion};
+use super::internet::{NumberRanges, assign_ranges, public_ranges, subscriber_ranges};
+use crate::check::{
+    FlatRoute, MAX_NAT_SUBSCRIBERS, MAX_PUBLIC_ADDRESSES, MAX_TRANSIT_PATHS, MAX_VPCS, ResolvedRegion,
+};
+use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -24,6 +28,10 @@ pub struct IdAssignments {
     /// Secret of the hash of flows, for a region file without one; 0: none. A node chooses it once, and
     /// keeps it over restarts and take-overs as it keeps the ids.
     pub flow_secret: u32,
+    /// First numbers of public addresses in the pool of ports, by prefix.
+    pub public_addresses: NumberRanges<Ipv4Net>,
+    /// First numbers of machines in the pool of ports, by VPC and subnet.
+    pub nat_subscribers: NumberRanges<(String, Ipv4Net)>,
     /// State of the ports, by which groups share out their next hops. It is not stored, because each
     /// process observes it anew.
     #[serde(skip)]
@@ -83,9 +91,11 @@ impl IdAssignments {
         assign_ids(&mut self.instances, instances.collect());
         assign_ids(&mut self.remotes, file.remotes.iter().map(|r| text(&r.name)).collect());
         assign_ids(&mut self.next_hops, file.uplinks.iter().map(|u| text(&u.name)).collect());
-        let sets = region.server_uplinks.iter().chain(&region.remote_uplinks).filter(|set| set.len() > 1);
+        let sets = region.server_uplinks.iter().chain(&region.remote_uplinks).chain([&region.internet_uplinks]).filter(|set| set.len() > 1);
         assign_ids(&mut self.groups, sets.map(|set| uplink_names(region, set)).collect());
         let routes = region.tables.iter().flatten().flatten();
+        assign_ranges(&mut self.public_addresses, &public_ranges(region), MAX_PUBLIC_ADDRESSES);
+        assign_ranges(&mut self.nat_subscribers, &subscriber_ranges(region), MAX_NAT_SUBSCRIBERS);
         assign_ids(&mut self.ways, routes.filter_map(|route| TransitPath::of(region, route)).collect());
         fresh
     }

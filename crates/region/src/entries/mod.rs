@@ -10,6 +10,7 @@ mod diff;
 mod gateway_tables;
 mod icmp;
 mod ids;
+mod internet;
 mod kernel_paths;
 mod ports;
 mod sources;
@@ -43,6 +44,8 @@ pub struct GatewayEntries {
     pub defaults: Vec<(ir::TableId, ActionSpec)>,
     /// Counter cells that were assigned to another VPC and must restart at 0.
     pub counters_to_reset: Vec<(ir::ExternId, u64)>,
+    /// Expire time profiles, in nanoseconds.
+    pub expire_times: Vec<(u8, u64)>,
 }
 
 /// Builds the entries of a region. Each has its line in `file` as provenance. `numbers` preserves
@@ -59,8 +62,12 @@ pub fn entries(
 ) -> Result<GatewayEntries, NotAGateway> {
     let api = GatewayApi::new(pipeline)?;
     let reused = api.counters_of(&numbers.assign(region));
-    let mut all =
-        GatewayEntries { entries: Vec::new(), defaults: defaults(region, &api, numbers), counters_to_reset: reused };
+    let mut all = GatewayEntries {
+        entries: Vec::new(),
+        defaults: defaults(region, &api, numbers),
+        counters_to_reset: reused,
+        expire_times: internet::expire_times(region),
+    };
     all.entries.reserve(region.file.vms.len());
     visit(region, &api, numbers, &RegionPart::Whole, &mut |entry, source| {
         all.entries.push(entry.with_provenance(source.text(file)));
@@ -151,6 +158,7 @@ impl EntryBuilder<'_> {
         self.add_acl_transit();
         self.add_strict_sources();
         self.add_machines();
+        self.add_nat_sources();
     }
 
     /// Passes an entry to the visitor. `what` and `at` describe its origin.

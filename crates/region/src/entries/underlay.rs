@@ -77,6 +77,8 @@ impl EntryBuilder<'_> {
         self.add_own_macs();
         self.add_next_hops();
         self.add_underlay_routes(|_| true);
+        self.add_default_route();
+        self.add_internet();
         let region = self.region;
         for server in &region.file.servers {
             let what = format!("server {}", server.name.value);
@@ -222,6 +224,19 @@ impl EntryBuilder<'_> {
     }
 
     fn add_underlay_route(&mut self, ip: IpAddr, uplinks: &[usize], at: SourcePos, what: &str) {
+        let prefix_len = if ip.is_ipv4() { 32 } else { 128 };
+        let key = KeyMatch::Lpm { value: number(ip), prefix_len };
+        self.add_underlay_route_of(key, (ip, uplinks), at, what);
+    }
+
+    /// Adds a route over these uplinks. The path's MTU is that of `ip`.
+    pub(super) fn add_underlay_route_of(
+        &mut self,
+        key: KeyMatch,
+        (ip, uplinks): (IpAddr, &[usize]),
+        at: SourcePos,
+        what: &str,
+    ) {
         let names = uplink_names(self.region, uplinks);
         let (mut action, mut args) = match (&*names, self.numbers.groups.get(&names)) {
             (_, Some(group)) => {
@@ -234,8 +249,6 @@ impl EntryBuilder<'_> {
             action += LIMITED;
             args.push(BigUint::from(*mtu));
         }
-        let prefix_len = if ip.is_ipv4() { 32 } else { 128 };
-        let key = KeyMatch::Lpm { value: number(ip), prefix_len };
         let entry = self.api.underlay_route[family(ip)].entry(vec![key], action, args);
         self.add_entry(entry, at, format_args!("{what}"));
     }

@@ -300,9 +300,7 @@ impl HeaderCursor {
                 return Err("inner_headers_too_long");
             }
             if is_layer_4 {
-                // Directly behind the IP header, the flags of a complete TCP header are read, too.
-                let reads_flags = self.protocol == 6 && self.at == 0 && self.left >= 20;
-                if reads_flags && packet.len() < from + 14 {
+                if packet.len() < from + self.layer_4_bytes(&packet[from.min(packet.len())..], v6) {
                     return Err("inner_truncated");
                 }
                 self.ports = self::layer_4(packet, from + self.at, is_icmp)?;
@@ -311,6 +309,27 @@ impl HeaderCursor {
             self.parse_extension(packet, from + self.at)?;
         }
         Ok(())
+    }
+
+    /// Returns how many bytes of layer 4 the program reads, from `rest` on. Behind other headers it
+    /// reads the ports. Directly behind the IP header it reads the flags of a complete TCP header, and
+    /// over IPv4 all that a NAT can change, as far as the datagram has it.
+    fn layer_4_bytes(&self, rest: &[u8], v6: bool) -> usize {
+        let byte = |at: usize| rest.get(at).copied().unwrap_or_default();
+        match (self.protocol, self.left) {
+            _ if self.at != 0 => 0,
+            (6, 20..) if v6 => 14,
+            _ if v6 => 0,
+            (6 | 17, 20..) => 20,
+            (17, 8..) => 8,
+            // An error with a quoted packet, of which 8 bytes of layer 4 are read.
+            (1, 36..) if matches!(byte(0), 3 | 11 | 12) => {
+                let is_first = u16::from_be_bytes([byte(14), byte(15)]) & 0x1fff == 0;
+                28 + if byte(8) & 15 == 5 && is_first && matches!(byte(17), 1 | 6 | 17) { 8 } else { 0 }
+            }
+            (1, 8..) => 8,
+            _ => 0,
+        }
     }
 
     /// Parses one extension header or AH at offset `here`: notes its kind, and moves to the next

@@ -22,8 +22,8 @@ pub(super) struct EgressHeaders {
 
 impl EgressHeaders {
     /// Selects the headers from the sets of valid headers. `None` if more than `MAX_VARYING` vary.
-    pub(super) fn new(needed: &[HeaderId], shapes: &BTreeSet<u64>) -> Option<EgressHeaders> {
-        let has = |shape: &u64, h: &HeaderId| shape >> h.index() & 1 == 1;
+    pub(super) fn new(needed: &[HeaderId], shapes: &BTreeSet<u128>) -> Option<EgressHeaders> {
+        let has = |shape: &u128, h: &HeaderId| shape >> h.index() & 1 == 1;
         let parsed: Vec<HeaderId> = needed.iter().copied().filter(|h| shapes.iter().any(|s| has(s, h))).collect();
         let varying: Vec<HeaderId> = parsed.iter().copied().filter(|h| !shapes.iter().all(|s| has(s, h))).collect();
         (varying.len() <= MAX_VARYING).then_some(())?;
@@ -37,15 +37,15 @@ impl EgressHeaders {
     }
 
     /// Returns the maximum length of the parsed headers of a packet in bytes.
-    pub(super) fn max_bytes(&self, p: &Pipeline, shapes: &BTreeSet<u64>) -> u32 {
+    pub(super) fn max_bytes(&self, p: &Pipeline, shapes: &BTreeSet<u128>) -> u32 {
         let bits =
             |h: &HeaderId| p.headers[self.egress_header(*h)].fields.iter().map(|v| p.vars[*v].ty.width()).sum::<u32>();
-        let of = |shape: &u64| self.parsed.iter().filter(|h| shape >> h.index() & 1 == 1).map(bits).sum::<u32>();
+        let of = |shape: &u128| self.parsed.iter().filter(|h| shape >> h.index() & 1 == 1).map(bits).sum::<u32>();
         shapes.iter().map(of).max().unwrap_or(0).div_ceil(8)
     }
 }
 
 /// Returns a packet's presence pattern of the varying headers, as bits by position.
-pub(super) fn presence_pattern(varying: &[HeaderId], shape: u64) -> u64 {
-    varying.iter().enumerate().map(|(n, h)| (shape >> h.index() & 1) << n).sum()
+pub(super) fn presence_pattern(varying: &[HeaderId], shape: u128) -> u64 {
+    varying.iter().enumerate().map(|(n, h)| ((shape >> h.index() & 1) as u64) << n).sum()
 }

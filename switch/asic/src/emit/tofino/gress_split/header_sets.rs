@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 const MAX_SHAPES: usize = 512;
 
 /// Sets of headers, as bits by header number.
-type HeaderSets = BTreeSet<u64>;
+type HeaderSets = BTreeSet<u128>;
 
 /// Returns the sets of headers that can be valid before instruction `at` of a block. `None` if
 /// there are more than `MAX_SHAPES`.
@@ -18,7 +18,7 @@ pub(super) fn valid_header_sets(
     block: Block,
     at: usize,
 ) -> Option<HeaderSets> {
-    (p.headers.len() <= 64).then_some(())?;
+    (p.headers.len() <= 128).then_some(())?;
     let parsed = propagate_sets(p, &p.controls[parser].body, HeaderSets::from([0]), None)?;
     propagate_sets(p, &p.controls[control].body, parsed, Some((block, at)))
 }
@@ -78,7 +78,7 @@ struct ValidityTest {
 }
 
 impl ValidityTest {
-    fn allows_header_set(&self, shape: u64, holds: bool) -> bool {
+    fn allows_header_set(&self, shape: u128, holds: bool) -> bool {
         let known = if holds { &self.then } else { &self.els };
         known.iter().all(|(header, valid)| (shape >> header.index() & 1 == 1) == *valid)
     }
@@ -95,7 +95,7 @@ fn transfer_sets(
     end: &mut HeaderSets,
     is_parser: bool,
 ) {
-    let bit = |h: HeaderId| 1u64 << h.index();
+    let bit = |h: HeaderId| 1u128 << h.index();
     let test = |v: &Value, tests: &HashMap<Value, ValidityTest>| tests.get(v).cloned().unwrap_or_default();
     match &inst.inst {
         Inst::Extract(h) | Inst::ExtractVarbit(h, _) => {
@@ -116,7 +116,7 @@ fn transfer_sets(
             tests.clear();
         }
         Inst::CopyHeader { dst, src } => {
-            let copy = |set: &u64| if set & bit(*src) == 0 { set & !bit(*dst) } else { set | bit(*dst) };
+            let copy = |set: &u128| if set & bit(*src) == 0 { set & !bit(*dst) } else { set | bit(*dst) };
             *sets = sets.iter().map(copy).collect();
             tests.clear();
         }

@@ -220,9 +220,9 @@ impl GressSplitter {
         egress: &mut Body,
         deparsed: &[DeparserChecksum],
         egress_headers: &mut EgressHeaders,
-        header_sets: &BTreeSet<u64>,
+        header_sets: &BTreeSet<u128>,
     ) {
-        let contains = |header_set: &u64, h: &HeaderId| header_set >> h.index() & 1 == 1;
+        let contains = |header_set: &u128, h: &HeaderId| header_set >> h.index() & 1 == 1;
         let mentions = Mentions::collect(&self.p, egress);
         let sums: Vec<&DeparserChecksum> = deparsed.iter().filter(|d| writes_var(egress, d.update_flag)).collect();
         let summed = |var: VarId| sums.iter().any(|d| d.field == var || d.over.contains(&var));

@@ -1,0 +1,231 @@
+//! Entries for NATs: public addresses, who may use them, what they reach, and idle times.
+
+use super::EntryBuilder;
+use super::gateway_tables::{exact, lpm};
+use crate::check::{MAX_NAT_SUBSCRIBERS, ResolvedRegion};
+use crate::internet::NatTimeouts;
+use crate::model::Vpc;
+use crate::spanned::SourcePos;
+use ipnet::{IpNet, Ipv4Net};
+use num_bigint::BigUint;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Ranges of addresses that are not on the Internet (RFC 1918; RFC 6598).
+const PRIVATE_RANGES: [([u8; 4], u8); 4] = [([10, 0, 0, 0], 8), ([100, 64, 0, 0], 10), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16)];
+
+/// Index of the action of a public address.
+const PUBLIC: usize = 2;
+/// Indices of the actions of `nat_source`.
+const TRANSLATE: usize = 0;
+const NO_NAT: usize = 1;
+
+/// Returns the idle times of sessions by expire time profile, in nanoseconds.
+pub(super) fn expire_times(region: &ResolvedRegion) -> Vec<(u8, u64)> {
+    let Some(internet) = &region.file.internet else { return Vec::new() };
+    let timeouts = internet.timeouts.clone().unwrap_or_default();
+    let times = NatTimeouts::by_profile(&timeouts);
+    times.map(|(profile, seconds)| (profile, u64::from(seconds) * 1_000_000_000)).collect()
+}
+
+/// Numbers of a range, whose size is a power of two.
+pub(super) type NumberRanges<K> = BTreeMap<K, u32>;
+
+/// Keeps the first numbers of `wanted` ranges, gives the others the lowest free ones that are a multiple
+/// of their size, and frees all others. If the free numbers below `limit` are too scattered, all ranges
+/// get new ones.
+pub(super) fn assign_ranges<K: Ord + Clone>(
+    numbers: &mut NumberRanges<K>,
+    wanted: &BTreeMap<K, u32>,
+    limit: u32,
+) {
+    numbers.retain(|key, first| wanted.get(key).is_some_and(|size| first.is_multiple_of(*size)));
+    let mut new: Vec<(&K, u32)> = wanted.iter().map(|(key, size)| (key, *size)).filter(|(key, _)| !numbers.contains_key(*key)).collect();
+    if new.is_empty() {
+        return;
+    }
+    // Large ranges first, so that none is lost between small ones.
+    new.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+    let mut taken: BTreeMap<u32, u32> = numbers.iter().map(|(key, first)| (*first, wanted[key])).collect();
+    for (key, size) in new {
+        let first = first_free(&taken, size);
+        if first.checked_add(size).is_none_or(|end| end > limit) && !numbers.is_empty() {
+            numbers.clear();
+            return assign_ranges(numbers, wanted, u32::MAX);
+        }
+        taken.insert(first, size);
+        numbers.insert(key.clone(), first);
+    }
+}
+
+/// Returns the lowest multiple of `size` at which `size` numbers are free. `taken` has the sizes of the
+/// ranges in use by their first numbers.
+fn first_free(taken: &BTreeMap<u32, u32>, size: u32) -> u32 {
+    let mut at: u32 = 0;
+    for (first, other) in taken {
+        if *first >= at.saturating_add(size) {
+            break;
+        }
+        at = at.max(first.saturating_add(*other).next_multiple_of(size));
+    }
+    at
+}
+
+/// Returns the sizes of the ranges of public addresses, by prefix.
+pub(super) fn public_ranges(region: &ResolvedRegion) -> BTreeMap<Ipv4Net, u32> {
+    let nats = region.file.internet.iter().flat_map(|internet| &internet.nats);
+    nats.filter_map(|nat| v4(nat.addresses.network())).map(|network| (network, size(network))).collect()
+}
+
+/// Returns the sizes of the ranges of machines' addresses, by VPC and subnet.
+pub(super) fn subscriber_ranges(region: &ResolvedRegion) -> BTreeMap<(String, Ipv4Net), u32> {
+    let mut wanted = BTreeMap::new();
+    for vpc in region.file.vpcs.iter().filter(|vpc| vpc.nat.is_some()) {
+        for subnet in vpc.subnets.iter().filter_map(|subnet| v4(subnet.network())) {
+            wanted.insert((vpc.name.value.to_string(), subnet), size(subnet));
+        }
+    }
+    wanted
+}
+
+fn v4(network: IpNet) -> Option<Ipv4Net> {
+    match network {
+        IpNet::V4(network) => Some(network),
+        IpNet::V6(_) => None,
+    }
+}
+
+/// Returns the number of addresses of a prefix. Those of a checked region are not longer.
+fn size(network: Ipv4Net) -> u32 {
+    1u32.checked_shl(32 - u32::from(network.prefix_len())).unwrap_or(MAX_NAT_SUBSCRIBERS)
+}
+
+impl EntryBuilder<'_> {
+    /// Adds the public addresses, the destinations that they do not reach, and the route to the
+    /// Internet.
+    pub(super) fn add_internet(&mut self) {
+        let region = self.region;
+        let Some(internet) = &region.file.internet else { return };
+        for nat in &internet.nats {
+            let addresses = v4(nat.addresses.network()).into_iter().flat_map(|network| {
+                (u32::from(network.network())..=u32::from(network.broadcast())).map(Ipv4Addr::from)
+            });
+            for address in addresses {
+                let entry = self.api.own_address[0].entry(vec![exact(u32::from(address))], PUBLIC, vec![]);
+                self.add_entry(entry, nat.name.at, format_args!("NAT {}", nat.name.value));
+            }
+        }
+        self.add_refused();
+    }
+
+    /// Adds the route to the Internet.
+    pub(super) fn add_default_route(&mut self) {
+        let region = self.region;
+        let Some(nat) = region.file.internet.iter().flat_map(|internet| &internet.nats).next() else { return };
+        let key = lpm(Ipv4Net::default().into());
+        self.add_underlay_route_of(key, (Ipv4Addr::UNSPECIFIED.into(), &region.internet_uplinks), nat.name.at, "the Internet");
+    }
+
+    /// Adds the destinations that no NAT reaches: all addresses of the underlay that the file has, and
+    /// what `refuse` lists.
+    fn add_refused(&mut self) {
+        let file = &self.region.file;
+        let Some(internet) = &file.internet else { return };
+        let mut refused: BTreeMap<Ipv4Net, (SourcePos, &str)> = BTreeMap::new();
+        let mut add = |prefix: IpNet, at: SourcePos, what| {
+            // A source of 0.0.0.0/0 stands for servers that the file does not know.
+            if let Some(prefix) = v4(prefix).filter(|prefix| prefix.prefix_len() > 0) {
+                refused.entry(prefix).or_insert((at, what));
+            }
+        };
+        for prefix in internet.refuse.iter().flatten() {
+            add(prefix.network(), prefix.at, "refuse");
+        }
+        if internet.refuse.is_none() {
+            let at = internet.nats.first().map(|nat| nat.name.at).unwrap_or_default();
+            for (address, len) in PRIVATE_RANGES {
+                add(IpNet::new_assert(Ipv4Addr::from(address).into(), len), at, "private addresses");
+            }
+        }
+        let hosts = file.uplinks.iter().flat_map(|uplink| &uplink.host).flat_map(|host| &host.addresses);
+        for address in file.gateway.vteps.iter().chain(hosts) {
+            add(address.value.into(), address.at, "the gateway");
+        }
+        for server in &file.servers {
+            add(server.address.value.into(), server.address.at, "a server");
+        }
+        for remote in &file.remotes {
+            add(remote.address.value.into(), remote.address.at, "a remote");
+        }
+        for source in file.gateway.sources.iter().chain(file.remotes.iter().flat_map(|remote| &remote.sources)) {
+            add(source.network(), source.at, "sources of VXLAN");
+        }
+        for (prefix, (at, what)) in refused {
+            let entry = self.api.nat_refused.entry(vec![lpm(prefix.into())], 0, vec![]);
+            self.add_entry(entry, at, format_args!("{prefix} is not on the Internet: {what}"));
+        }
+    }
+
+    /// Adds who may use a NAT: the machines of each subnet of IPv4, and no other source of the VPC.
+    pub(super) fn add_nat_sources(&mut self) {
+        let (region, part) = (self.region, self.part);
+        for (v, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
+            let Some(nat) = region.vpc_nats.get(v).copied().flatten() else { continue };
+            self.add_nat_sources_of(vpc, nat);
+        }
+    }
+
+    fn add_nat_sources_of(&mut self, vpc: &Vpc, nat: usize) {
+        let Some(nat) = self.region.file.internet.as_ref().and_then(|internet| internet.nats.get(nat)) else { return };
+        let name = &*vpc.name.value;
+        let (id, at) = (self.numbers.vpcs[name], vpc.nat.as_ref().map_or(vpc.name.at, |nat| nat.at));
+        let Some(public) = v4(nat.addresses.network()) else { return };
+        let first_public = self.numbers.public_addresses[&public];
+        let subnets: BTreeSet<Ipv4Net> = vpc.subnets.iter().filter_map(|subnet| v4(subnet.network())).collect();
+        for subnet in &subnets {
+            let first = self.numbers.nat_subscribers[&(name.to_owned(), *subnet)];
+            let args = [
+                u32::from(subnet.network()),
+                first,
+                u32::from(public.network()),
+                first_public,
+                size(public),
+                nat.blocks_per_vm(),
+            ];
+            let keys = vec![exact(id), lpm((*subnet).into())];
+            let entry = self.api.nat_source.entry(keys, TRANSLATE, args.map(BigUint::from).into());
+            self.add_entry(entry, at, format_args!("VPC {name}: NAT {} for {subnet}", nat.name.value));
+        }
+        if !subnets.contains(&Ipv4Net::default()) {
+            let keys = vec![exact(id), lpm(Ipv4Net::default().into())];
+            let entry = self.api.nat_source.entry(keys, NO_NAT, vec![]);
+            self.add_entry(entry, at, format_args!("VPC {name}: NAT {} for no other sources", nat.name.value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(sizes: &[(u8, u32)]) -> BTreeMap<u8, u32> {
+        sizes.iter().copied().collect()
+    }
+
+    #[test]
+    fn ranges_keep_their_numbers_and_never_overlap() {
+        let mut numbers = BTreeMap::new();
+        assign_ranges(&mut numbers, &ranges(&[(1, 4), (2, 16), (3, 1)]), 64);
+        assert_eq!(numbers, ranges(&[(2, 0), (1, 16), (3, 20)]));
+        // One goes and two come: the small one has room before the others, the large one has not.
+        assign_ranges(&mut numbers, &ranges(&[(1, 4), (3, 1), (4, 16), (5, 2)]), 64);
+        assert_eq!(numbers, ranges(&[(1, 16), (3, 20), (4, 0), (5, 22)]));
+    }
+
+    #[test]
+    fn scattered_ranges_are_numbered_anew_if_another_has_no_room() {
+        let mut numbers = ranges(&[(1, 0), (2, 4)]);
+        assign_ranges(&mut numbers, &ranges(&[(1, 1), (2, 1), (3, 4)]), 8);
+        assert_eq!(numbers, ranges(&[(3, 0), (1, 4), (2, 5)]));
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tenant's packet leaves the tunnel: it becomes the packet itself.
+
+#ifndef GATEWAY_NAT_DEPARTURE_P4
+#define GATEWAY_NAT_DEPARTURE_P4
+
+#include "metadata.p4"
+
+control nat_departure_step(inout headers_t hdr, in metadata_t meta) {
+    apply {
+        // Padding and bytes behind the tunnel are not sent.
+        if (meta.trailer) {
+            if (meta.vid == 0) {
+                truncate(14 + (bit<32>) hdr.inner_ipv4.total_length);
+            } else {
+                truncate(18 + (bit<32>) hdr.inner_ipv4.total_length);
+            }
+        }
+        hdr.outer_ethernet.ether_type = ETHERTYPE_IPV4;
+        hdr.outer_ipv4 = hdr.inner_ipv4;
+        hdr.outer_udp.setInvalid();
+        hdr.vxlan.setInvalid();
+        hdr.inner_ethernet.setInvalid();
+        hdr.inner_ipv4.setInvalid();
+    }
+}
+
+#endif

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which session does a packet to or from the Internet belong to? Finds the addresses and ports of
+// both sides. An ICMP error belongs to the session of the packet that it quotes (RFC 5508, section
+// 4). Drops what the NAT does not translate.
+//
+// "Local" is the VM, or the public address that stands for it; "remote" is the host in the
+// Internet. The packet is the inner one in both directions (`nat_arrival.p4`).
+
+#ifndef GATEWAY_NAT_FLOW_P4
+#define GATEWAY_NAT_FLOW_P4
+
+#include "metadata.p4"
+#include "verdicts.p4"
+
+/// The flow of a packet to or from the Internet, and who may use which ports.
+struct nat_flow_t {
+    // nat_flow.
+    vpc_t   vpc;                // of the VM; 0 for a packet from the Internet
+    bit<1>  is_outbound;
+    bit<8>  protocol;
+    ipv4_t  local;
+    bit<16> local_port;         // or ICMP identifier
+    ipv4_t  remote;
+    bit<16> remote_port;        // 0 for ICMP
+    bool    is_error;           // an ICMP error about a packet of the flow
+    bool    opens;              // may begin a session
+
+    // nat_source: the VM's number in the pool of ports, and the addresses that it may use.
+    bit<32> subscriber;
+    ipv4_t  first_public;
+    bit<32> first_number;
+    bit<32> public_count;
+    bit<32> max_blocks;
+
+    // nat_session: the translation of the local side.
+    ipv4_t  new_address;
+    bit<16> new_port;
+}
+
+control nat_flow_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
+    InternetChecksum() quoted_sum;
+    ipv4_t  source;
+    ipv4_t  destination;
+    bit<16> source_port;
+    bit<16> destination_port;
+
+    apply {
+        if (hdr.inner_ipv4.more_fragments == 1 || hdr.inner_ipv4.fragment_offset != 0) {
+            drop(meta, drop_reason_t.nat_fragment);
+        }
+        nat.is_outbound = (bit<1>) (meta.nat == nat_t.outbound);
+        nat.is_error = false;
+        nat.opens = nat.is_outbound == 1;
+        nat.protocol = hdr.inner_ipv4.protocol;
+        source = hdr.inner_ipv4.source;
+        destination = hdr.inner_ipv4.destination;
+        source_port = 0;
+        destination_port = 0;
+        if (hdr.inner_ipv4.ihl == 5 && hdr.inner_ipv4.protocol == PROTOCOL_UDP) {
+            if (!hdr.l4.isValid()) {
+                drop(meta, drop_reason_t.inner_length);
+            }
+            source_port = hdr.l4.source;
+            destination_port = hdr.l4.destination;
+        } else if (hdr.inner_ipv4.ihl == 5 && hdr.inner_ipv4.protocol == PROTOCOL_TCP) {
+            if (!hdr.l4_rest.isValid()) {
+                drop(meta, drop_reason_t.inner_length);
+            }
+            source_port = hdr.l4.source;
+            destination_port = hdr.l4.destination;
+            nat.opens = nat.opens && (hdr.l4_rest.flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
+        } else if (hdr.l4_icmp.isValid()) {
+            if (hdr.l4_icmp.type == ICMP_ECHO_REQUEST || hdr.l4_icmp.type == ICMP_ECHO_REPLY) {
+                // The VM asks, and a host in the Internet answers. The identifier is the VM's port.
+                if ((hdr.l4_icmp.type == ICMP_ECHO_REQUEST) != (nat.is_outbound == 1)) {
+                    drop(meta, drop_reason_t.nat_protocol);
+                }
+                if (nat.is_outbound == 1) {
+                    source_port = hdr.l4_icmp.identifier;
+                } else {
+                    destination_port = hdr.l4_icmp.identifier;
+                }
+            } else {
+                // The quoted packet went the other way. Its header has to be right (RFC 5508,
+                // section 4, REQ-3); its payload is not there.
+                nat.is_error = true;
+                nat.opens = false;
+                quoted_sum.add({ hdr.quoted_ipv4.version, hdr.quoted_ipv4.ihl, hdr.quoted_ipv4.dscp,
+                                 hdr.quoted_ipv4.ecn, hdr.quoted_ipv4.total_length,
+                                 hdr.quoted_ipv4.identification, hdr.quoted_ipv4.reserved,
+                                 hdr.quoted_ipv4.dont_fragment, hdr.quoted_ipv4.more_fragments,
+                                 hdr.quoted_ipv4.fragment_offset, hdr.quoted_ipv4.ttl,
+                                 hdr.quoted_ipv4.protocol, hdr.quoted_ipv4.checksum,
+                                 hdr.quoted_ipv4.source, hdr.quoted_ipv4.destination });
+                nat.protocol = hdr.quoted_ipv4.protocol;
+                source = hdr.quoted_ipv4.destination;
+                destination = hdr.quoted_ipv4.source;
+                if (hdr.quoted_l4.isValid()) {
+                    source_port = hdr.quoted_l4.destination;
+                    destination_port = hdr.quoted_l4.source;
+                } else if (hdr.quoted_echo.isValid()) {
+                    if (nat.is_outbound == 1) {
+                        source_port = hdr.quoted_echo.identifier;
+                    } else {
+                        destination_port = hdr.quoted_echo.identifier;
+                    }
+                } else if (hdr.quoted_ipv4.isValid()) {
+                    drop(meta, drop_reason_t.nat_quote);
+                } else {
+                    drop(meta, drop_reason_t.nat_protocol);
+                }
+                if (hdr.quoted_ipv4.version != 4 || quoted_sum.get() != 0
+                    || nat.is_outbound == 0 && hdr.inner_ipv4.destination != destination) {
+                    drop(meta, drop_reason_t.nat_quote);
+                }
+            }
+        } else {
+            drop(meta, drop_reason_t.nat_protocol);
+        }
+        if (nat.is_outbound == 1) {
+            nat.vpc = meta.vpc;
+            nat.local = source;
+            nat.local_port = source_port;
+            nat.remote = destination;
+            nat.remote_port = destination_port;
+        } else {
+            nat.vpc = 0;
+            nat.local = destination;
+            nat.local_port = destination_port;
+            nat.remote = source;
+            nat.remote_port = source_port;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// May the VM use a NAT, and which public addresses stand for it? A VPC without a NAT keeps its route
+// to the Internet: the packet goes to the CPU.
+//
+// A destination in the operator's own network (servers, routers, the gateway) is not the Internet.
+// Without this test a VM could reach the underlay, because the underlay's routes lead there.
+
+#ifndef GATEWAY_NAT_SOURCE_P4
+#define GATEWAY_NAT_SOURCE_P4
+
+#include "metadata.p4"
+#include "nat_flow.p4"
+#include "verdicts.p4"
+
+control nat_source_step(inout headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
+    /// VMs of a subnet. Their addresses from `first_vm` on have the numbers from `first_subscriber`
+    /// on in the pool of ports. They share `count` public addresses from `first_public` on, which are
+    /// those from number `first_number` on in the pool. Each VM gets at most `blocks` blocks of 64
+    /// ports.
+    action translate_subnet(ipv4_t first_vm, bit<32> first_subscriber, ipv4_t first_public,
+                            bit<32> first_number, bit<32> count, bit<32> blocks) {
+        nat.subscriber = first_subscriber + (hdr.inner_ipv4.source - first_vm);
+        nat.first_public = first_public;
+        nat.first_number = first_number;
+        nat.public_count = count;
+        nat.max_blocks = blocks;
+    }
+
+    /// The VPC has a NAT, and the source is in none of its subnets.
+    action no_nat() {
+        drop(meta, drop_reason_t.no_nat);
+    }
+
+    /// The VPC has no NAT.
+    action without_nat() {
+        to_cpu(meta, punt_reason_t.internet);
+    }
+
+    /// One entry for each subnet of a VPC with a NAT, and one with `no_nat` for all its other sources.
+    table nat_source {
+        key = {
+            meta.vpc:              exact @name("vpc");
+            hdr.inner_ipv4.source: lpm   @name("source");
+        }
+        actions = { translate_subnet; no_nat; @defaultonly without_nat; }
+        const default_action = without_nat();
+        size = 65536;
+    }
+
+    action not_internet() {
+        drop(meta, drop_reason_t.nat_destination);
+    }
+
+    /// Prefixes that a NAT does not reach.
+    table nat_refused {
+        key = { hdr.inner_ipv4.destination: lpm @name("destination"); }
+        actions = { not_internet; @defaultonly NoAction; }
+        const default_action = NoAction();
+        size = 262144;
+    }
+
+    apply {
+        if (hdr.inner_ipv6.isValid()) {
+            to_cpu(meta, punt_reason_t.internet);
+        }
+        nat_source.apply();
+        nat_refused.apply();
+        meta.nat = nat_t.outbound;
+        // The outer header is that of the packet to be sent from here on, as behind `vm_nc`: plain IP
+        // to the destination itself. `nat_departure` ends the tunnel. Padding behind the tenant's
+        // packet is not sent.
+        if (hdr.outer_udp.length != hdr.inner_ipv4.total_length + 30) {
+            meta.trailer = true;
+        }
+        hdr.outer_ipv6.setInvalid();
+        hdr.outer_ipv4.setValid();
+        hdr.outer_ipv4.destination = hdr.inner_ipv4.destination;
+        hdr.outer_udp.length = hdr.inner_ipv4.total_length - 20;
+    }
+}
+
+#endif

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replaces address and port of the local side, and corrects the checksums by their difference (RFC
+// 1624). The payload is not read, so a wrong checksum stays wrong.
+
+#ifndef GATEWAY_NAT_TRANSLATE_P4
+#define GATEWAY_NAT_TRANSLATE_P4
+
+#include "metadata.p4"
+#include "nat_flow.p4"
+
+control nat_translate_step(inout headers_t hdr, inout metadata_t meta, in nat_flow_t nat) {
+    InternetChecksum() ip_sum;
+    InternetChecksum() sum;
+    ipv4_t  old_address;
+    bit<16> new_checksum;
+
+    apply {
+        old_address = nat.is_outbound == 1 ? hdr.inner_ipv4.source : hdr.inner_ipv4.destination;
+        ip_sum.subtract({ hdr.inner_ipv4.checksum, old_address });
+        ip_sum.add({ nat.new_address });
+        hdr.inner_ipv4.checksum = ip_sum.get();
+        if (nat.is_outbound == 1) {
+            hdr.inner_ipv4.source = nat.new_address;
+        } else {
+            hdr.inner_ipv4.destination = nat.new_address;
+        }
+
+        if (hdr.l4_icmp.isValid()) {
+            // An echo. ICMP has no pseudo-header.
+            sum.subtract({ hdr.l4_icmp.checksum, nat.local_port });
+            sum.add({ nat.new_port });
+            hdr.l4_icmp.checksum = sum.get();
+            hdr.l4_icmp.identifier = nat.new_port;
+        } else {
+            if (nat.protocol == PROTOCOL_UDP) {
+                // RFC 768: a checksum of 0 means that there is none.
+                sum.subtract({ hdr.l4.checksum, old_address, nat.local_port });
+                sum.add({ nat.new_address, nat.new_port });
+                new_checksum = sum.get();
+                if (new_checksum == 0) {
+                    new_checksum = 0xffff;
+                }
+                if (hdr.l4.checksum != 0) {
+                    hdr.l4.checksum = new_checksum;
+                }
+            } else {
+                sum.subtract({ hdr.l4_rest.checksum, old_address, nat.local_port });
+                sum.add({ nat.new_address, nat.new_port });
+                hdr.l4_rest.checksum = sum.get();
+            }
+            if (nat.is_outbound == 1) {
+                hdr.l4.source = nat.new_port;
+            } else {
+                hdr.l4.destination = nat.new_port;
+                meta.l4_destination = nat.new_port;
+            }
+        }
+    }
+}
+
+#endif
