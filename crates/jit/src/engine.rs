@@ -108,8 +108,7 @@ impl Jit {
     pub(crate) fn load_pipeline(pipeline: Arc<Pipeline>, config: Config, records: bool) -> Result<Jit, JitError> {
         let reasons = reason_table(&pipeline);
         let host = ExternHost::new(pipeline.clone(), config.clone())?;
-        // A program that records for a cache adds no entries natively.
-        let is_written = if records { vec![false; pipeline.tables.len()] } else { packet_written_tables(&pipeline) };
+        let is_written = packet_written_tables(&pipeline);
         let entry_ids = |table: TableId| !is_written[table.index()] && (records || host.tracks_entries(table));
         let state = ControlState::new(pipeline.clone()).map_err(LiveError::from)?;
         let live = LiveTables::with_tables_elsewhere(state, entry_ids, &is_written)?;

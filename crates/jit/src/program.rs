@@ -105,7 +105,7 @@ impl CompiledProgram {
         records: bool,
     ) -> Result<CompiledProgram, FallbackReason> {
         let host = shared_host.lock();
-        check_supported(&pipeline, records)?;
+        check_supported(&pipeline, records, |table| written.get(table).is_some())?;
         // Only code generation uses this version; everything else refers to the original pipeline.
         let compiled = coalesce_copies(&pipeline)?;
         let state_limit = parser_limit(&pipeline, &config);

@@ -39,8 +39,11 @@ pub struct PacketRecord<'r> {
     /// Element index of each `count` of an indexed counter, in order; [`u64::MAX`] if the index
     /// does not fit in 64 bits. The index may be out of range.
     pub indices: &'r [u64],
-    /// Whether the record is complete: a packet may take more decisions than fit.
+    /// Whether the record is complete: a packet may take more decisions than fit, or look up a
+    /// table that packets write.
     pub is_complete: bool,
+    /// Whether the packet has looked up a table that packets write. Such lookups are not recorded.
+    pub reads_written_table: bool,
     keys: &'r [u64],
 }
 
@@ -61,6 +64,8 @@ pub struct RecordBuffers {
     lists: RecordLayout,
     /// Contiguous buffers.
     memory: Vec<u64>,
+    /// For each packet [`PacketRecord::reads_written_table`].
+    readers: Vec<bool>,
     /// Decoded [`PacketRecord::lookups`] of the packet that was read last.
     applications: Vec<RecordedLookup>,
 }
@@ -70,7 +75,7 @@ impl RecordBuffers {
     pub fn new(lists: &RecordLayout, packets: usize) -> RecordBuffers {
         // One extra line, so that buffers can be aligned to lines.
         let memory = vec![0; lists.stride as usize / 8 * packets + 8];
-        RecordBuffers { lists: lists.clone(), memory, applications: Vec::new() }
+        RecordBuffers { lists: lists.clone(), memory, readers: vec![false; packets], applications: Vec::new() }
     }
 
     /// Returns the address of the first buffer.
@@ -87,6 +92,7 @@ impl RecordBuffers {
 
     /// Clears the records of the first `packets` packets.
     pub fn clear_records(&mut self, packets: usize) {
+        self.readers[..packets].fill(false);
         for packet in 0..packets {
             let area = self.packet_area(packet).cast::<[u32; 4]>();
             // SAFETY: each buffer starts with the lengths of its four lists, and there is one for
@@ -127,6 +133,12 @@ impl RecordBuffers {
         }
     }
 
+    /// Notes that a packet looks up a table that packets write.
+    pub fn mark_reader(&mut self, packet: usize) {
+        self.readers[packet] = true;
+        self.mark_incomplete(packet);
+    }
+
     /// Marks the record of a packet as incomplete.
     pub fn mark_incomplete(&mut self, packet: usize) {
         let RecordList { count, full_len, .. } = self.lists.decisions;
@@ -161,6 +173,7 @@ impl RecordBuffers {
             decisions: decisions.0,
             lookups: &self.applications,
             indices: indices.0,
+            reads_written_table: self.readers[packet],
             is_complete: decisions.1 && lookup_items.1 && keys.1 && indices.1,
             keys: keys.0,
         }

@@ -336,6 +336,7 @@ impl JitWorker {
         }
         if let Some(table) = stage.table.filter(|table| program.runtime.written.get(*table).is_some()) {
             debug_assert!(diverged.is_empty(), "a program with such tables has no vector path");
+            self.mark_readers(program, index, waiting);
             self.run_packet_written_stage(program, index, table, waiting);
             return waiting;
         }

@@ -36,10 +36,17 @@ pub struct RewriteBuilder {
 }
 
 impl RewriteBuilder {
-    /// Creates a builder with a capacity in flows.
-    pub fn new(facts: Arc<ProgramFacts>, config: Config, capacity: usize) -> Result<RewriteBuilder, LoadError> {
+    /// Creates a builder with a capacity in flows. `names_flow_state`: see
+    /// [`BackingEngine::NAMES_FLOW_STATE`].
+    pub fn new(
+        facts: Arc<ProgramFacts>,
+        config: Config,
+        capacity: usize,
+        names_flow_state: bool,
+    ) -> Result<RewriteBuilder, LoadError> {
         let pipeline: &Arc<Pipeline> = &facts.pipeline;
-        let repeater = match pipeline.tables.values().any(|table| table.add_on_miss) {
+        // A packet that adds an entry cannot be run again.
+        let repeater = match pipeline.tables.values().any(|table| table.add_on_miss) && !names_flow_state {
             true => None,
             false => Some(Explainer::new(pipeline.clone(), config)?),
         };
@@ -96,6 +103,7 @@ impl RewriteBuilder {
     ) -> Result<BuiltRewrite, NotRewritable> {
         let resulting = resulting?;
         match self.paths.get(path_record.decisions()) {
+            _ if path_record.reads_written_table => return Err(NotRewritable::FlowState),
             _ if path_record.too_long => return Err(NotRewritable::Aborted),
             Some(PathInfo::Never(why)) => {
                 self.stats.refused_by_path += 1;

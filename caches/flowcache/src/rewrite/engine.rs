@@ -171,7 +171,7 @@ impl<R: BackingEngine> RewriteCache<R> {
         let recorder = PathRecorder { facts: facts.clone(), path_record: PathRecord::default() };
         Ok(RewriteCache {
             backing,
-            builder: RewriteBuilder::new(facts, config.clone(), capacity)?,
+            builder: RewriteBuilder::new(facts, config.clone(), capacity, R::NAMES_FLOW_STATE)?,
             rows_with_counts: Vec::new(),
             rows_in_flush: Vec::new(),
             layout_counts: Vec::new(),

@@ -85,6 +85,8 @@ pub enum NotRewritable {
     Digest,
     /// The packet adds an entry, or misses in an add-on-miss table.
     AddEntry,
+    /// The packet looks up a table that packets write, in native code.
+    FlowState,
     /// The packet sets the idle timeout of an entry.
     Timer,
     /// A group member is selected.
@@ -121,6 +123,9 @@ impl NotRewritable {
             NotRewritable::Time => "it reads the time",
             NotRewritable::Digest => "it sends a digest to the control plane",
             NotRewritable::AddEntry => "it adds an entry, or misses in a table that packets add entries to",
+            NotRewritable::FlowState => {
+                "it looks up a table that packets write, so its next packet may find another entry"
+            }
             NotRewritable::Timer => "it sets the idle timeout of an entry",
             NotRewritable::Group => "a member of a group is chosen for it",
             NotRewritable::Copies => "it is cloned, resubmitted or recirculated",
@@ -145,6 +150,7 @@ impl NotRewritable {
             NotRewritable::Time => "time",
             NotRewritable::Digest => "digest",
             NotRewritable::AddEntry => "adds_entry",
+            NotRewritable::FlowState => "flow_state",
             NotRewritable::Timer => "timer",
             NotRewritable::Group => "group",
             NotRewritable::Copies => "copies",

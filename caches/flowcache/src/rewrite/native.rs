@@ -69,8 +69,10 @@ impl BackingEngine for Jit {
     }
 
     fn with_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R {
-        Jit::with_state(self, f)
+        Jit::with_written_state(self, f)
     }
+
+    const NAMES_FLOW_STATE: bool = true;
 
     fn park(&mut self) {
         Jit::park(self);

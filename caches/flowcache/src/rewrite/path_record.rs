@@ -31,6 +31,8 @@ pub struct PathRecord {
     /// More than the maximum number of decisions occurred. Tables and counters are recorded
     /// completely.
     pub too_long: bool,
+    /// The packet looked up a table that packets write.
+    pub reads_written_table: bool,
 }
 
 impl PathRecord {
@@ -42,7 +44,7 @@ impl PathRecord {
         self.applications.clear();
         self.keys.clear();
         self.indices.clear();
-        (self.found, self.too_long) = (false, false);
+        (self.found, self.too_long, self.reads_written_table) = (false, false, false);
     }
 
     /// Copies a record of native code.
@@ -56,6 +58,7 @@ impl PathRecord {
         }
         self.indices.extend_from_slice(record.indices);
         self.too_long = !record.is_complete;
+        self.reads_written_table = record.reads_written_table;
     }
 
     /// Returns the decisions, which identify the path.

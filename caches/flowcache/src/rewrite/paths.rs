@@ -52,7 +52,7 @@ impl NotRewritable {
         match self {
             Meter | Register | Random | Time | Digest | AddEntry | Timer | Group | Copies | Payload | Truncate
             | TooDeep | TooMuch => true,
-            Checksum | ToCpu | Aborted | Shapes | NoRoom => false,
+            Checksum | ToCpu | FlowState | Aborted | Shapes | NoRoom => false,
         }
     }
 }

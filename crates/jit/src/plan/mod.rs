@@ -23,7 +23,7 @@ use crate::analysis::validity::KnownValidity;
 use crate::analysis::{header_adjacency, validity};
 use crate::fallback_reason::FallbackReason;
 use fixedbitset::FixedBitSet;
-use ir::{Entity, Inst, Pipeline, Type};
+use ir::{Entity, ExternArg, Inst, Pipeline, TableId, Type};
 use stages::{Stage, StageEntry};
 use std::collections::BTreeSet;
 
@@ -197,20 +197,28 @@ fn recirculates_last(body: &ir::Body) -> bool {
 
 /// Checks for features that native code does not support. `records`: whether the code records
 /// packets, for a cache that does not know idle times.
-pub fn check_supported(pipeline: &Pipeline, records: bool) -> Result<(), FallbackReason> {
+pub fn check_supported(
+    pipeline: &Pipeline,
+    records: bool,
+    is_written: impl Fn(TableId) -> bool,
+) -> Result<(), FallbackReason> {
     use ir::ExternFn::*;
     let multicast = pipeline.intrinsics.get("standard_metadata.mcast_grp");
+    // Records have no idle times of entries; packets of tables that packets write are not recorded.
+    let is_timed_by_host =
+        |args: &[ExternArg]| !args.iter().any(|arg| matches!(arg, ExternArg::Table(table) if is_written(*table)));
     for control in pipeline.controls.values() {
         for data in control.body.blocks.values().flat_map(|block| &block.insts) {
             match &data.inst {
-                Inst::Extern { func, .. } => match func {
+                Inst::Extern { func, args, .. } => match func {
                     Clone => return Err(FallbackReason::Clone),
                     Resubmit => return Err(FallbackReason::Resubmit),
                     Recirculate => return Err(FallbackReason::Recirculate),
                     PnaRecirculate if !recirculates_last(&control.body) => return Err(FallbackReason::Recirculate),
                     MirrorPacket => return Err(FallbackReason::Mirror),
-                    AddEntry if records => return Err(FallbackReason::AddOnMiss),
-                    SetEntryExpireTime | RestartExpireTimer if records => return Err(FallbackReason::IdleTimeout),
+                    SetEntryExpireTime | RestartExpireTimer if records && is_timed_by_host(args) => {
+                        return Err(FallbackReason::IdleTimeout);
+                    }
                     _ => {}
                 },
                 Inst::CopyHeader { dst, .. } if has_varbit(pipeline, *dst) => return Err(FallbackReason::VarbitCopy),
@@ -225,17 +233,14 @@ pub fn check_supported(pipeline: &Pipeline, records: bool) -> Result<(), Fallbac
             return Err(FallbackReason::LoopInControl);
         }
     }
-    for table in pipeline.tables.values() {
+    for (id, table) in pipeline.tables.iter() {
         let selector_keys = table.keys.iter().filter(|key| key.kind == ir::MatchKind::Selector);
         let words: usize = selector_keys.map(|key| entries::words_for(key.ty.width())).sum();
         if words * 8 > crate::abi::SELECTOR_KEY_BYTES || table.keys.iter().any(|key| key.ty.width() > MAX_VALUE_BITS) {
             return Err(FallbackReason::TooLarge);
         }
-        if table.idle_timeout && records {
+        if table.idle_timeout && records && !is_written(id) {
             return Err(FallbackReason::IdleTimeout);
-        }
-        if table.add_on_miss && records {
-            return Err(FallbackReason::AddOnMiss);
         }
         let entry_state =
             table.direct_counter.is_some() || table.direct_meter.is_some() || table.idle_timeout || table.add_on_miss;

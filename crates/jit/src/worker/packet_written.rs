@@ -36,6 +36,15 @@ impl JitWorker {
         }
     }
 
+    /// Notes in the records of the packets in a queue that they look up such a table.
+    pub(super) fn mark_readers(&mut self, program: &CompiledProgram, index: usize, waiting: usize) {
+        let Some(records) = &mut self.records else { return };
+        let (first, stride) = (self.frames.as_ptr() as usize, program.frame_stride as usize);
+        for frame in self.memory.queued_frames(index, waiting).iter() {
+            records.mark_reader((*frame as usize - first) / stride);
+        }
+    }
+
     /// Looks up the keys of these packets of a queue. The results are the addresses of values, and
     /// in the list of the paired lookup the records.
     fn look_up_written(&mut self, index: usize, table: TableId, packets: Range<usize>) {

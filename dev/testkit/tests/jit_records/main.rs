@@ -24,6 +24,7 @@ impl std::ops::AddAssign for Seen {
         self.ways += more.ways;
         self.again += more.again;
         self.incomplete += more.incomplete;
+        self.readers += more.readers;
         self.recirculated += more.recirculated;
         self.credits += more.credits;
         self.gone += more.gone;
@@ -62,6 +63,7 @@ fn records_are_what_the_interpreter_does() {
     assert!(seen.counts >= seen.packets / 100, "little was counted: {seen:?}");
     assert!(seen.ways >= seen.programs * 3 && seen.again >= seen.packets / 10, "few ways: {seen:?}");
     assert!(seen.incomplete <= seen.packets / 100, "too much is not complete: {seen:?}");
+    assert!(seen.readers >= 100, "few packets have flow state: {seen:?}");
     assert!(seen.credits >= seen.programs && seen.gone > 0 && seen.writes >= seen.programs, "few changes: {seen:?}");
 }
 
