@@ -84,7 +84,8 @@ fn check_nats(report: &mut ProblemCollector, file: &RegionFile, internet: &Inter
             report.add(at, message, "use longer prefixes");
             return;
         }
-        if let Some((other, first)) = before.iter().find(|(other, _)| other.contains(&network) || network.contains(other))
+        if let Some((other, first)) =
+            before.iter().find(|(other, _)| other.contains(&network) || network.contains(other))
         {
             let message = format!("{network} overlaps {other} in line {}", first.line);
             report.add(at, message, "give each NAT addresses of its own");

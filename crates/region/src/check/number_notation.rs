@@ -70,8 +70,12 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
         all.extend(rates.flat_map(|rates| [of(&rates.vm), of(&rates.vpc)]));
     }
     let internet = file.internet.iter();
-    all.extend(internet.clone().flat_map(|internet| &internet.nats).filter_map(|nat| nat.ports_per_vm.as_ref()).map(of));
-    all.extend(internet.flat_map(|internet| &internet.timeouts).flat_map(|times| times.written()).map(|(_, time)| of(time)));
+    all.extend(
+        internet.clone().flat_map(|internet| &internet.nats).filter_map(|nat| nat.ports_per_vm.as_ref()).map(of),
+    );
+    all.extend(
+        internet.flat_map(|internet| &internet.timeouts).flat_map(|times| times.written()).map(|(_, time)| of(time)),
+    );
     all.extend(file.remotes.iter().filter_map(|remote| remote.vni.as_ref()).map(of));
     all.extend(numbers_of(&file.vpcs));
     all

@@ -2,9 +2,7 @@
 
 use super::PortStates;
 use super::internet::{NumberRanges, assign_ranges, public_ranges, subscriber_ranges};
-use crate::check::{
-    FlatRoute, MAX_NAT_SUBSCRIBERS, MAX_PUBLIC_ADDRESSES, MAX_TRANSIT_PATHS, MAX_VPCS, ResolvedRegion,
-};
+use crate::check::{FlatRoute, MAX_NAT_SUBSCRIBERS, MAX_PUBLIC_ADDRESSES, MAX_TRANSIT_PATHS, MAX_VPCS, ResolvedRegion};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +89,12 @@ impl IdAssignments {
         assign_ids(&mut self.instances, instances.collect());
         assign_ids(&mut self.remotes, file.remotes.iter().map(|r| text(&r.name)).collect());
         assign_ids(&mut self.next_hops, file.uplinks.iter().map(|u| text(&u.name)).collect());
-        let sets = region.server_uplinks.iter().chain(&region.remote_uplinks).chain([&region.internet_uplinks]).filter(|set| set.len() > 1);
+        let sets = region
+            .server_uplinks
+            .iter()
+            .chain(&region.remote_uplinks)
+            .chain([&region.internet_uplinks])
+            .filter(|set| set.len() > 1);
         assign_ids(&mut self.groups, sets.map(|set| uplink_names(region, set)).collect());
         let routes = region.tables.iter().flatten().flatten();
         assign_ranges(&mut self.public_addresses, &public_ranges(region), MAX_PUBLIC_ADDRESSES);

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 /// Ranges of addresses that are not on the Internet (RFC 1918; RFC 6598).
-const PRIVATE_RANGES: [([u8; 4], u8); 4] = [([10, 0, 0, 0], 8), ([100, 64, 0, 0], 10), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16)];
+const PRIVATE_RANGES: [([u8; 4], u8); 4] =
+    [([10, 0, 0, 0], 8), ([100, 64, 0, 0], 10), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16)];
 
 /// Index of the action of a public address.
 const PUBLIC: usize = 2;
@@ -34,13 +35,10 @@ pub(super) type NumberRanges<K> = BTreeMap<K, u32>;
 /// Keeps the first numbers of `wanted` ranges, gives the others the lowest free ones that are a multiple
 /// of their size, and frees all others. If the free numbers below `limit` are too scattered, all ranges
 /// get new ones.
-pub(super) fn assign_ranges<K: Ord + Clone>(
-    numbers: &mut NumberRanges<K>,
-    wanted: &BTreeMap<K, u32>,
-    limit: u32,
-) {
+pub(super) fn assign_ranges<K: Ord + Clone>(numbers: &mut NumberRanges<K>, wanted: &BTreeMap<K, u32>, limit: u32) {
     numbers.retain(|key, first| wanted.get(key).is_some_and(|size| first.is_multiple_of(*size)));
-    let mut new: Vec<(&K, u32)> = wanted.iter().map(|(key, size)| (key, *size)).filter(|(key, _)| !numbers.contains_key(*key)).collect();
+    let mut new: Vec<(&K, u32)> =
+        wanted.iter().map(|(key, size)| (key, *size)).filter(|(key, _)| !numbers.contains_key(*key)).collect();
     if new.is_empty() {
         return;
     }
@@ -123,7 +121,12 @@ impl EntryBuilder<'_> {
         let region = self.region;
         let Some(nat) = region.file.internet.iter().flat_map(|internet| &internet.nats).next() else { return };
         let key = lpm(Ipv4Net::default().into());
-        self.add_underlay_route_of(key, (Ipv4Addr::UNSPECIFIED.into(), &region.internet_uplinks), nat.name.at, "the Internet");
+        self.add_underlay_route_of(
+            key,
+            (Ipv4Addr::UNSPECIFIED.into(), &region.internet_uplinks),
+            nat.name.at,
+            "the Internet",
+        );
     }
 
     /// Adds the destinations that no NAT reaches: all addresses of the underlay that the file has, and

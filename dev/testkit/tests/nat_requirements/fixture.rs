@@ -212,10 +212,8 @@ impl Gateway {
 
     /// Sends a frame through both engines.
     fn run(&mut self, port: u32, frame: &[u8]) -> Outcome {
-        let [expected, found] = [
-            process(&mut self.interp, port, frame, self.now),
-            process(&mut self.native, port, frame, self.now),
-        ];
+        let [expected, found] =
+            [process(&mut self.interp, port, frame, self.now), process(&mut self.native, port, frame, self.now)];
         assert_eq!(expected, found, "native code, for {frame:02x?}");
         found
     }
