@@ -1,6 +1,6 @@
 //! End points of a lab, which can communicate.
 
-use super::topology::Topology;
+use super::topology::{Internet, Topology};
 use std::net::IpAddr;
 
 /// Kind of an end point.
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 pub enum EndpointKind {
     /// A VM of a tenant.
     Vm,
-    /// A host in a network behind a remote.
+    /// A host in a network behind a remote, or in the Internet.
     RemoteHost,
 }
 
@@ -29,7 +29,7 @@ pub struct Endpoint {
 }
 
 impl Topology {
-    /// Returns all end points: VMs first, then hosts behind remotes.
+    /// Returns all end points: VMs first, then hosts behind remotes, then that in the Internet.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let mut all = Vec::new();
         for vm in &self.vms {
@@ -56,6 +56,13 @@ impl Topology {
                 });
             }
         }
+        all.extend(self.internet.as_ref().map(|internet| Endpoint {
+            name: Internet::HOST.to_owned(),
+            kind: EndpointKind::RemoteHost,
+            namespace: self.namespace_of(Internet::HOST),
+            vpc: None,
+            addresses: vec![internet.host],
+        }));
         all
     }
 

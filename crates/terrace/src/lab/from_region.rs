@@ -2,7 +2,7 @@
 
 use super::error::LabError;
 use super::topology::{
-    Gateway, Mac, Network, Remote, ReturnPath, Server, Topology, TopologyError, Uplink, Vm, VmAddress,
+    Gateway, Internet, Mac, Network, Remote, ReturnPath, Server, Topology, TopologyError, Uplink, Vm, VmAddress,
 };
 use ipnet::IpNet;
 use region::{DEFAULT_MTU, ResolvedRegion, RouteTarget};
@@ -22,6 +22,7 @@ impl Topology {
             gateway: gateway(region)?,
             servers: servers(region),
             remotes: remotes(region),
+            internet: internet(region),
             vms: vms(region)?,
         };
         topology.check()?;
@@ -38,7 +39,8 @@ fn gateway(region: &ResolvedRegion) -> Result<Gateway, TopologyError> {
     let servers = file.servers.iter().map(|server| server.name.value.to_string()).zip(&region.server_uplinks);
     let remotes = file.remotes.iter().map(|remote| remote.name.value.to_string()).zip(&region.remote_uplinks);
     let mut hosts: BTreeMap<usize, String> = BTreeMap::new();
-    for (host, uplinks) in servers.chain(remotes) {
+    let internet = file.internet.iter().map(|_| (Internet::ROUTER.to_owned(), &region.internet_uplinks));
+    for (host, uplinks) in servers.chain(remotes).chain(internet) {
         for uplink in uplinks {
             if let Some(other) = hosts.insert(*uplink, host.clone()) {
                 let problem = format!(
@@ -113,6 +115,18 @@ fn router_address(subnet: IpNet, taken: impl Fn(IpAddr) -> bool) -> IpAddr {
         IpNet::V4(_) => IpAddr::from([169, 254, 1, 1]),
         IpNet::V6(_) => IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, 1]),
     })
+}
+
+/// Returns the Internet, with addresses that are reserved for documentation (RFC 5737) and that the
+/// region does not use.
+fn internet(region: &ResolvedRegion) -> Option<Internet> {
+    let internet = region.file.internet.as_ref()?;
+    let public: Vec<IpNet> = internet.nats.iter().map(|nat| nat.addresses.network()).collect();
+    let blocks = [[203, 0, 113], [198, 51, 100], [192, 0, 2]];
+    let addresses = |[a, b, c]: [u8; 3]| [193, 200].map(|last| IpAddr::from([a, b, c, last]));
+    let is_free = |both: &[IpAddr; 2]| !public.iter().any(|prefix| both.iter().any(|address| prefix.contains(address)));
+    let [router, host] = blocks.map(addresses).into_iter().find(is_free)?;
+    Some(Internet { router, host, public })
 }
 
 fn remotes(region: &ResolvedRegion) -> Vec<Remote> {

@@ -27,6 +27,8 @@
 //! - A **remote** (an IDC, another region) is a namespace with the tunnel end point, and one
 //!   namespace with a host per VNI that it expects. The tunnels' underlay stays in the first
 //!   namespace, because a VXLAN device that moves keeps its sockets.
+//! - The **Internet** is a router on the uplinks that lead there, and a host behind it, if the region has a
+//!   way to it.
 //! - The **gateway** is a process in a namespace of its own, with the `portN` interfaces as its
 //!   ports, by DPDK or raw sockets. The kernel's network stack is not involved. Segmentation and
 //!   checksum offload is off where packets enter the underlay, so that the gateway receives packets
@@ -69,6 +71,7 @@ pub use state::{LabState, Process, control_socket, running_labs};
 pub use status::{LabStatus, NamespaceStatus, status};
 pub use steps::{LabStep, steps};
 pub use topology::{
-    Gateway, MAX_MACHINES, Mac, Network, Remote, ReturnPath, Server, Topology, TopologyError, Uplink, Vm, VmAddress,
+    Gateway, Internet, MAX_MACHINES, Mac, Network, Remote, ReturnPath, Server, Topology, TopologyError, Uplink, Vm,
+    VmAddress,
 };
 pub use up::{Lab, up};

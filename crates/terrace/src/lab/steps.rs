@@ -1,6 +1,7 @@
 //! Commands that build a lab, as data. This file runs nothing.
 
-use super::topology::{Network, Remote, Server, Topology, Uplink, Vm};
+use super::topology::{Internet, Network, Remote, Server, Topology, Uplink, Vm};
+use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -113,6 +114,9 @@ pub fn steps(topology: &Topology) -> Vec<LabStep> {
             add_remote_network(&mut steps, topology, remote, network);
         }
     }
+    if let Some(internet) = &topology.internet {
+        add_internet(&mut steps, topology, internet);
+    }
     steps
 }
 
@@ -141,11 +145,17 @@ fn port_interface(uplink: &Uplink) -> String {
 /// Adds the interfaces of a server or remote to the gateway, its tunnel address, and the route to
 /// the gateway's tunnel address.
 fn add_underlay(steps: &mut Vec<LabStep>, topology: &Topology, host: &str, address: IpAddr) {
-    let gateway = topology.gateway_namespace();
     let mut at = StepBuilder { steps, namespace: topology.namespace_of(host) };
     at.ip(format!("address add {address} dev lo"));
     // `Topology::check` has verified that every host has these.
     let Some(vtep) = topology.vtep_for(address) else { return };
+    add_uplinks(&mut at, topology, host);
+    add_gateway_route(&mut at, topology, host, address, &[vtep.into()]);
+}
+
+/// Adds the interfaces of a host to the gateway.
+fn add_uplinks(at: &mut StepBuilder, topology: &Topology, host: &str) {
+    let gateway = topology.gateway_namespace();
     for uplink in topology.uplinks_of(host) {
         let Uplink { port, mac, host_mac, mtu, .. } = uplink;
         let theirs = port_interface(uplink);
@@ -160,14 +170,12 @@ fn add_underlay(steps: &mut Vec<LabStep>, topology: &Topology, host: &str, addre
             arguments: ["link", "set", "dev", &theirs, "up"].map(str::to_owned).to_vec(),
         });
     }
-    add_gateway_route(&mut at, topology, host, address, vtep);
 }
 
-/// Adds the route to the gateway's tunnel address over all uplinks. Each uplink gets a next hop
+/// Adds the routes to addresses of the gateway over all uplinks. Each uplink gets a next hop
 /// address that only this host knows, because IPv6 multipath routes require one. The kernel keeps
 /// each tunnel device on one uplink; the gateway distributes by flow.
-fn add_gateway_route(at: &mut StepBuilder, topology: &Topology, host: &str, address: IpAddr, vtep: IpAddr) {
-    let length = if address.is_ipv4() { 32 } else { 128 };
+fn add_gateway_route(at: &mut StepBuilder, topology: &Topology, host: &str, address: IpAddr, to: &[IpNet]) {
     let mut next_hops = String::new();
     for uplink in topology.uplinks_of(host) {
         let Uplink { port, mac, .. } = uplink;
@@ -176,7 +184,28 @@ fn add_gateway_route(at: &mut StepBuilder, topology: &Topology, host: &str, addr
         at.ip(format!("neighbour add {next_hop} lladdr {mac} dev up{port} nud permanent"));
         next_hops.push_str(&format!(" nexthop via {next_hop} dev up{port} onlink"));
     }
-    at.ip(format!("route add {vtep}/{length} src {address}{next_hops}"));
+    for prefix in to {
+        at.ip(format!("route add {prefix} src {address}{next_hops}"));
+    }
+}
+
+/// Adds the Internet: a router on uplinks of the gateway, and a host behind it.
+fn add_internet(steps: &mut Vec<LabStep>, topology: &Topology, internet: &Internet) {
+    let Internet { router, host, public } = internet;
+    let behind = topology.namespace_of(Internet::HOST);
+    let mut at = StepBuilder { steps, namespace: topology.namespace_of(Internet::ROUTER) };
+    at.ip(format!("address add {router} dev lo"));
+    add_uplinks(&mut at, topology, Internet::ROUTER);
+    add_gateway_route(&mut at, topology, Internet::ROUTER, *router, public);
+    at.sysctl("net/ipv4/ip_forward", "1");
+    at.ip(format!("link add in0 mtu 1500 type veth peer name eth0 mtu 1500 netns {behind}"));
+    at.ip("link set dev in0 up");
+    at.ip(format!("route add {host} dev in0 src {router}"));
+    let mut at = StepBuilder { steps: at.steps, namespace: behind };
+    at.ip("link set dev eth0 up");
+    at.ip(format!("address add {host} dev eth0"));
+    at.ip(format!("route add {router} dev eth0 src {host}"));
+    at.ip(format!("route add default via {router} dev eth0 src {host}"));
 }
 
 /// Returns the VMs on a server by VNI, numbered so that each has a distinct interface name on the

@@ -54,6 +54,9 @@ pub struct Topology {
     pub servers: Vec<Server>,
     /// Tunnel end points outside of the region.
     pub remotes: Vec<Remote>,
+    /// The Internet, if the region has a way to it.
+    #[serde(default)]
+    pub internet: Option<Internet>,
     /// VMs.
     pub vms: Vec<Vm>,
 }
@@ -152,6 +155,24 @@ pub struct ReturnPath {
     pub prefixes: Vec<IpNet>,
 }
 
+/// The Internet: a router on uplinks of the gateway, and a host behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Internet {
+    /// Address of the router.
+    pub router: IpAddr,
+    /// Address of the host.
+    pub host: IpAddr,
+    /// Public addresses of the region, which the router sends to the gateway.
+    pub public: Vec<IpNet>,
+}
+
+impl Internet {
+    /// Name of the router, to which the uplinks lead.
+    pub const ROUTER: &'static str = "isp";
+    /// Name of the host.
+    pub const HOST: &'static str = "internet";
+}
+
 /// Reason why a lab cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TopologyError {
@@ -222,6 +243,9 @@ impl Topology {
             all.push(self.namespace_of(&remote.name));
             all.extend(remote.networks.iter().map(|network| self.network_namespace(remote, network)));
         }
+        if self.internet.is_some() {
+            all.extend([Internet::ROUTER, Internet::HOST].map(|name| self.namespace_of(name)));
+        }
         all.extend(self.vms.iter().map(|vm| self.namespace_of(&vm.name)));
         all
     }
@@ -236,10 +260,12 @@ impl Topology {
         self.gateway.vteps.iter().copied().find(|vtep| vtep.is_ipv4() == address.is_ipv4())
     }
 
-    /// Returns the MTU of tenants' packets in bytes: the largest that fits every uplink with the
-    /// tunnel's headers, at most 1500.
+    /// Returns the MTU of tenants' packets in bytes: the largest that fits every uplink to a server or
+    /// remote with the tunnel's headers, at most 1500. Packets to the Internet are in no tunnel.
     pub fn tenant_mtu(&self) -> u16 {
-        let smallest = self.gateway.uplinks.iter().map(|uplink| uplink.mtu).min().unwrap_or(1500);
+        let has_tunnels = |uplink: &&Uplink| self.internet.is_none() || uplink.host != Internet::ROUTER;
+        let uplinks = self.gateway.uplinks.iter().filter(has_tunnels);
+        let smallest = uplinks.map(|uplink| uplink.mtu).min().unwrap_or(1500);
         smallest.saturating_sub(self.overhead()).min(1500)
     }
 
@@ -284,9 +310,10 @@ impl Topology {
         let mut hosts: BTreeMap<&str, IpAddr> = BTreeMap::new();
         hosts.extend(self.servers.iter().map(|server| (server.name.as_str(), server.address)));
         hosts.extend(self.remotes.iter().map(|remote| (remote.name.as_str(), remote.address)));
+        let has_internet = |host: &str| self.internet.is_some() && host == Internet::ROUTER;
         let mut ports = BTreeSet::new();
         for uplink in &self.gateway.uplinks {
-            if !hosts.contains_key(uplink.host.as_str()) {
+            if !hosts.contains_key(uplink.host.as_str()) && !has_internet(&uplink.host) {
                 let problem = format!(
                     "port {} connects to `{}`, which is neither a server nor a remote",
                     uplink.port, uplink.host

@@ -12,6 +12,7 @@ mod command;
 mod demo;
 mod engines;
 mod icmp;
+mod internet;
 mod links;
 mod place;
 mod readme;
