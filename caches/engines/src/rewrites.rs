@@ -99,9 +99,7 @@ impl WorkerSet for NodeCacheEngine<PerWorkerCaches> {
     }
 
     fn expire_entries(&self, now: u64) -> Vec<IdleEntry> {
-        self.0.advance_time(now);
-        // Programs with idle timeouts are not compiled to native code.
-        Vec::new()
+        self.0.advance_time(now)
     }
 
     fn packets_by_tier(&self) -> Vec<(&'static str, u64)> {

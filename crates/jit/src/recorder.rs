@@ -171,7 +171,7 @@ impl EngineShared {
                 let generation = host().generation(table, number);
                 host().add_deferred_count(&DeferredCount::Direct { table, number, generation }, packets, bytes, last);
             }
-            // Programs with idle timeouts are not recorded; removed entries count nothing.
+            // Hits of entries with idle timeouts are not recorded; removed entries count nothing.
             DeferredCount::Restart { .. } | DeferredCount::Hit { .. } | DeferredCount::Direct { .. } => {}
         }
     }

@@ -83,7 +83,7 @@ impl BackingEngine for Jit {
     }
 
     fn notify(&mut self, _: Vec<IdleEntry>) {
-        // Programs with idle timeouts are not compiled to native code.
+        // `PerWorkerCaches::advance_time` returns them, which is what a node calls.
     }
 }
 

@@ -11,7 +11,7 @@ use super::engine::RewriteCache;
 use super::stats::RewriteStats;
 use super::worker_cell::{WorkerCell, WorkerCellGuard};
 use entries::{StateChange, StateUpdate, UpdateKind, WriteBatch, WriteError};
-use interp::LoadError;
+use interp::{IdleEntry, LoadError};
 use jit::Jit;
 use packet::{Batch, BatchOutput, Engine, ReasonTable};
 use parking_lot::{Mutex, MutexGuard};
@@ -144,11 +144,13 @@ impl PerWorkerCaches {
         let Ok(()) = shared.model.engine_mut().load_batches(batches.map(Ok::<_, std::convert::Infallible>));
     }
 
-    /// Advances time, and searches a part of each cache for idle rewrites.
-    pub fn advance_time(&self, now: u64) {
+    /// Advances time, and searches a part of each cache for idle rewrites. Returns idle entries:
+    /// they are of tables that packets write, so no rewrite depends on them.
+    pub fn advance_time(&self, now: u64) -> Vec<IdleEntry> {
         let mut shared = self.lock_shared();
-        shared.model.engine_mut().advance_time(now);
+        let idle = shared.model.engine_mut().advance_time(now);
         shared.cells.iter().for_each(|cell| cell.lock_for_visitor().inside.discard_idle(now));
+        idle
     }
 
     /// Returns the sum of the statistics.
