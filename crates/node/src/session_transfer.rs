@@ -103,7 +103,7 @@ fn owned_port((pool, address, port, space, subscriber): TransferredPort) -> Owne
     OwnedPort { pool: ExternId(pool), address, port, space, subscriber }
 }
 
-/// Restores sessions of an engine whose entries have been loaded. Returns the number of sessions
+/// Restores sessions of an engine that has loaded all entries. Returns the number of sessions
 /// that ended, because the engine has no such twin or port. Ignores entries that it does not have.
 pub(crate) fn restore_sessions(engine: &dyn EngineControl, batch: &SessionBatch) -> usize {
     let state = engine.with_written_state(ControlState::clone);

@@ -1,7 +1,6 @@
 //! The way to the Internet: public addresses that stand for machines, and their limits.
 
-use crate::fields::{non_null, present_list, required_list};
-use crate::model::Name;
+use crate::fields::{NameText, non_null, present_list, required_list};
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::values::Prefix;
 use schemars::JsonSchema;
@@ -21,7 +20,7 @@ pub struct Internet {
     /// Uplinks that lead to the Internet: the default route of the underlay. Without it, the kernel's
     /// routes decide (`underlay: kernel`).
     #[serde(default, deserialize_with = "required_list")]
-    pub uplinks: Vec<Name>,
+    pub uplinks: Vec<WithPos<NameText>>,
     /// Sets of public addresses.
     #[serde(deserialize_with = "required_list")]
     pub nats: Vec<Nat>,
@@ -41,7 +40,7 @@ pub struct Internet {
 #[serde(deny_unknown_fields)]
 pub struct Nat {
     /// Name.
-    pub name: Name,
+    pub name: WithPos<NameText>,
     /// The public addresses: an IPv4 prefix of at most 1,024 addresses. All are used.
     pub addresses: WithPos<Prefix>,
     /// Most ports that a machine may have at a time for each of UDP, TCP and ICMP, in blocks of 64.

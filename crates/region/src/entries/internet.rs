@@ -1,4 +1,4 @@
-//! Entries for NATs: public addresses, who may use them, what they reach, and idle times.
+//! Entries for NATs: public addresses, their users, what they reach, and idle times.
 
 use super::EntryBuilder;
 use super::gateway_tables::{exact, lpm};
@@ -29,7 +29,7 @@ pub(super) fn expire_times(region: &ResolvedRegion) -> Vec<(u8, u64)> {
     times.map(|(profile, seconds)| (profile, u64::from(seconds) * 1_000_000_000)).collect()
 }
 
-/// Numbers of a range, whose size is a power of two.
+/// Numbers of a range of a power of two.
 pub(super) type NumberRanges<K> = BTreeMap<K, u32>;
 
 /// Keeps the first numbers of `wanted` ranges, gives the others the lowest free ones that are a multiple
@@ -169,7 +169,7 @@ impl EntryBuilder<'_> {
         }
     }
 
-    /// Adds who may use a NAT: the machines of each subnet of IPv4, and no other source of the VPC.
+    /// Adds the users of a NAT: the machines of each subnet of IPv4, and no other source of the VPC.
     pub(super) fn add_nat_sources(&mut self) {
         let (region, part) = (self.region, self.part);
         for (v, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {

@@ -2,7 +2,7 @@
 //!
 //! A test run of an XDP program with live frames makes packets and hands them to the stack, as if an
 //! interface of a namespace had received them. The stack translates and forwards them to an
-//! interface whose packets nothing reads. All of it runs in the calling thread, so its processor
+//! interface that nothing reads. All of it runs in the calling thread, so its processor
 //! time is the result. It includes making the packets, some 30 ns each.
 
 #![allow(unsafe_code)] // calls into C
