@@ -44,10 +44,6 @@ pub trait BackingEngine {
     /// Calls `f` with the control state of the tables.
     fn with_state<R>(&self, f: impl FnOnce(&ControlState) -> R) -> R;
 
-    /// Whether packets that look up tables that packets write are named in their records
-    /// ([`PathRecord::reads_written_table`]). Such packets are not run again.
-    const NAMES_FLOW_STATE: bool = false;
-
     /// Releases the reader's hold on the tables before a pause.
     fn park(&mut self) {}
 

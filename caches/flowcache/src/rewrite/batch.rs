@@ -189,7 +189,7 @@ impl ServeBatch for RewriteCache {
     fn serve_packets(&mut self, packets: &mut [Packet], offset: usize, out: &mut BatchOutput) {
         let mut verdicts = std::mem::take(&mut self.slow_path.verdicts);
         // In programs with add-on-miss tables, each packet is finished before the next lookup.
-        let max_count = if self.builder.repeater.is_none() { 1 } else { LOOKUP_BATCH };
+        let max_count = if self.builder.facts.adds_on_miss.contains(&true) { 1 } else { LOOKUP_BATCH };
         let mut first = 0;
         while first < packets.len() {
             let count = count_same_time(&packets[first..]).min(max_count);

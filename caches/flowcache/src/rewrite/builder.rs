@@ -24,9 +24,8 @@ pub struct RewriteBuilder {
     pub stats: RewriteStats,
     pub paths: PathTable,
     pub tenants: TenantExtractor,
-    /// Repeats a packet under symbolic execution without side effects; `None` in programs with
-    /// add-on-miss tables, because the repetition would not find the added entry.
-    pub repeater: Option<Explainer>,
+    /// Repeats a packet under symbolic execution without side effects.
+    pub repeater: Explainer,
     /// The last packet's path depends on values. The next packet starts under symbolic execution,
     /// which costs less than a repetition.
     pub starts_symbolically: bool,
@@ -36,20 +35,10 @@ pub struct RewriteBuilder {
 }
 
 impl RewriteBuilder {
-    /// Creates a builder with a capacity in flows. `names_flow_state`: see
-    /// [`BackingEngine::NAMES_FLOW_STATE`].
-    pub fn new(
-        facts: Arc<ProgramFacts>,
-        config: Config,
-        capacity: usize,
-        names_flow_state: bool,
-    ) -> Result<RewriteBuilder, LoadError> {
+    /// Creates a builder with a capacity in flows.
+    pub fn new(facts: Arc<ProgramFacts>, config: Config, capacity: usize) -> Result<RewriteBuilder, LoadError> {
         let pipeline: &Arc<Pipeline> = &facts.pipeline;
-        // A packet that adds an entry cannot be run again.
-        let repeater = match pipeline.tables.values().any(|table| table.add_on_miss) && !names_flow_state {
-            true => None,
-            false => Some(Explainer::new(pipeline.clone(), config)?),
-        };
+        let repeater = Explainer::new(pipeline.clone(), config)?;
         let flows = FlowTable::new(pipeline, &facts.wildcard_trackers, capacity);
         Ok(RewriteBuilder {
             facts,
@@ -102,8 +91,10 @@ impl RewriteBuilder {
         path_record: &PathRecord,
     ) -> Result<BuiltRewrite, NotRewritable> {
         let resulting = resulting?;
+        if let Some(why) = path_record.unrepeatable {
+            return Err(why);
+        }
         match self.paths.get(path_record.decisions()) {
-            _ if path_record.reads_written_table => return Err(NotRewritable::FlowState),
             _ if path_record.too_long => return Err(NotRewritable::Aborted),
             Some(PathInfo::Never(why)) => {
                 self.stats.refused_by_path += 1;
@@ -124,9 +115,8 @@ impl RewriteBuilder {
             Some(PathInfo::ByValue) | None => {}
         }
         let mut executor = SymbolicExecutor::new(&self.facts, received.bytes, self.tenants.slot);
-        let Some(repeater) = &mut self.repeater else { return Err(NotRewritable::Aborted) };
         let packet = (received.bytes, received.port, now);
-        let scratch = &mut self.scratch;
+        let (repeater, scratch) = (&mut self.repeater, &mut self.scratch);
         let has_run = backing.with_state(|state| repeater.process_by(state, &mut executor, packet, scratch));
         let failed = executor.constraints.failed;
         // A repetition that took another path does not explain the result.

@@ -140,12 +140,11 @@ impl RewriteCache {
         let bytes = &bytes[..bytes.len().min(packet::MAX_LEN)];
         let received = ReceivedPacket { bytes, port };
         let builder = &mut self.builder;
-        // Without a repeater, the packet cannot be run again for symbolic execution.
-        if builder.repeater.is_none() || builder.starts_symbolically {
+        if builder.starts_symbolically {
             let mut executor = SymbolicExecutor::new(&builder.facts, bytes, builder.tenants.slot);
             self.backing.process_by(&mut executor, bytes, port, now, out);
             let path_record = std::mem::take(&mut executor.path_record);
-            let is_complete = builder.repeater.is_some() && executor.constraints.failed.is_none();
+            let is_complete = executor.constraints.failed.is_none();
             return builder.build_symbolically(
                 &self.backing,
                 executor,
@@ -171,7 +170,7 @@ impl<R: BackingEngine> RewriteCache<R> {
         let recorder = PathRecorder { facts: facts.clone(), path_record: PathRecord::default() };
         Ok(RewriteCache {
             backing,
-            builder: RewriteBuilder::new(facts, config.clone(), capacity, R::NAMES_FLOW_STATE)?,
+            builder: RewriteBuilder::new(facts, config.clone(), capacity)?,
             rows_with_counts: Vec::new(),
             rows_in_flush: Vec::new(),
             layout_counts: Vec::new(),

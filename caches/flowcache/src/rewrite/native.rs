@@ -72,8 +72,6 @@ impl BackingEngine for Jit {
         Jit::with_written_state(self, f)
     }
 
-    const NAMES_FLOW_STATE: bool = true;
-
     fn park(&mut self) {
         Jit::park(self);
     }

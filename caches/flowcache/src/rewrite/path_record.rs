@@ -2,6 +2,7 @@
 //! results, and counter indices. The decisions are the packet's *path*. If its [`super::template`]
 //! is known, this record and the resulting packet yield the rewrite.
 
+use super::NotRewritable;
 use crate::record::MAX_STEPS;
 use crate::wildcards::WildcardTracker;
 use interp::block_hook::{
@@ -31,8 +32,9 @@ pub struct PathRecord {
     /// More than the maximum number of decisions occurred. Tables and counters are recorded
     /// completely.
     pub too_long: bool,
-    /// The packet looked up a table that packets write.
-    pub reads_written_table: bool,
+    /// Reason why the packet cannot be run again: with the state that it has left, or that is not
+    /// in the record, it could take another path.
+    pub unrepeatable: Option<NotRewritable>,
 }
 
 impl PathRecord {
@@ -44,7 +46,7 @@ impl PathRecord {
         self.applications.clear();
         self.keys.clear();
         self.indices.clear();
-        (self.found, self.too_long, self.reads_written_table) = (false, false, false);
+        (self.found, self.too_long, self.unrepeatable) = (false, false, None);
     }
 
     /// Copies a record of native code.
@@ -58,7 +60,7 @@ impl PathRecord {
         }
         self.indices.extend_from_slice(record.indices);
         self.too_long = !record.is_complete;
-        self.reads_written_table = record.reads_written_table;
+        self.unrepeatable = record.reads_written_table.then_some(NotRewritable::FlowState);
     }
 
     /// Returns the decisions, which identify the path.
@@ -209,6 +211,9 @@ impl BlockHook for PathRecorder {
                 Some(Op::Apply { index }) => {
                     let site = &code.applies[index as usize];
                     let found = stepper.lookup(site);
+                    if found.is_none() && self.facts.adds_on_miss[site.table] {
+                        self.path_record.unrepeatable = Some(NotRewritable::AddEntry);
+                    }
                     self.path_record.record_application(
                         &self.facts.wildcard_trackers[site.table],
                         site,

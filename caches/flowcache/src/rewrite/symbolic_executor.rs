@@ -26,6 +26,8 @@ pub struct ProgramFacts {
     /// Reads and writes of each instruction, by block and instruction.
     effects: Vec<Vec<Effects>>,
     pub(super) wildcard_trackers: Vec<WildcardTracker>,
+    /// By table: a packet that misses can add an entry.
+    pub(super) adds_on_miss: Vec<bool>,
     /// By slot: the program determines its value.
     literal: Vec<bool>,
     /// Slots of variables of one word, by name.
@@ -60,6 +62,7 @@ impl ProgramFacts {
             literal,
             variables: variables.collect(),
             wildcard_trackers: pipeline.tables.values().map(|table| WildcardTracker::new(&table.keys)).collect(),
+            adds_on_miss: pipeline.tables.values().map(|table| table.add_on_miss).collect(),
         }
     }
 
