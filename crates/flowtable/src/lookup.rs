@@ -12,13 +12,6 @@ const CHUNK: usize = 256;
 const BLOCK: usize = 16;
 
 impl Member {
-    /// Prefetches the bucket of a key that is about to be added.
-    #[inline]
-    pub fn prefetch_for_write(&self, key: &[u8]) {
-        let index = &self.table.index;
-        index.prefetch_for_write(index.hash(key));
-    }
-
     /// Looks up `out.len()` keys; key `n` begins at byte `n * stride` of `keys`. A record of 0
     /// means that the key was not in the table at one moment during the call. Each hit counts
     /// for the entry's idle time as [`Shape::hits_restart`] says.

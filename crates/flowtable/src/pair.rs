@@ -57,9 +57,7 @@ impl Member {
             }
         }
     }
-}
 
-impl Member {
     /// Makes two entries without twins a pair, for a table that is filled before packets use it.
     /// Returns whether they are one, which they may have been before.
     pub fn join_pair(&mut self, record: RecordId, twin: RecordId) -> bool {

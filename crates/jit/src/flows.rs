@@ -123,9 +123,6 @@ impl WorkerFlows {
         twin_key: &[u8],
         fill: impl FnMut(usize, &mut [u8]),
     ) -> Option<[RecordId; 2]> {
-        if let Some(member) = self.member(table) {
-            member.prefetch_for_write(twin_key);
-        }
         let (member, lease) = self.member_and_lease(table, new)?;
         let entry = NewEntry::new(new.key, new.idle_number).with_lease(lease);
         match member.add_pair([&entry, &NewEntry::new(twin_key, new.idle_number)], fill) {

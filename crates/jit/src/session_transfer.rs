@@ -52,11 +52,8 @@ impl EngineShared {
     /// Removes an entry and its twin from the flow table and the control state.
     fn remove_session(&self, table: TableId, entry: &StoredEntry) {
         let mut live = self.live.lock();
-        let removed = self.program.runtime.written.remove(table, entry);
-        if self.program.runtime.written.get(table).is_some_and(|written| written.has_host_state) {
-            let mut host = self.program.runtime.host.lock();
-            removed.iter().for_each(|(record, _)| host.entry_removed(table, *record));
-        }
+        let mut removed = vec![(table, PackedKey::from_slice(entry.key()))];
+        self.remove_written_entry(&mut self.program.runtime.host.lock(), (table, entry), &mut removed);
         self.forget_removed(&mut live, table, removed.into_iter().map(|(_, key)| key).collect());
     }
 }

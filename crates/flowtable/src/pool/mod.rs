@@ -285,15 +285,14 @@ impl PortPool {
         let (block, bit) = (address * ADDRESS_BLOCKS + port / BLOCK_PORTS, port % BLOCK_PORTS);
         let number = (block * spaces + space) * BLOCK_PORTS + bit;
         let slot = match self.find_slot(number) {
-            Some((slot, _)) => slot,
+            Some((slot, _)) if self.owned.owner(slot) == subscriber => slot,
+            Some(_) => return None,
             None => self.own_block(block, subscriber),
         };
         let [used, resting] = self.owned.ports_mut(slot, space);
-        let is_free = (*used | *resting) >> bit & 1 == 0;
-        if !is_free || self.owned.owner(slot) != subscriber {
+        if (*used | *resting) >> bit & 1 != 0 {
             return None;
         }
-        let [used, resting] = self.owned.ports_mut(slot, space);
         match rest_end_ns {
             None => {
                 *used |= 1 << bit;

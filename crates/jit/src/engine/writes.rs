@@ -165,7 +165,7 @@ impl EngineShared {
 
     /// Removes an entry from a table that packets write, and its twin. The twin's key is added to
     /// `displaced`.
-    fn remove_written_entry(
+    pub(crate) fn remove_written_entry(
         &self,
         host: &mut ExternHost,
         (table, entry): (TableId, &StoredEntry),
