@@ -53,12 +53,13 @@ fn has_dynamic_state(pipeline: &Pipeline, table: TableId) -> bool {
 }
 
 /// Passes the dynamic state of an engine to `take` in batches, for all meters and entries that the
-/// other pipeline also has.
+/// other pipeline also has. `state` has the engine's entries.
 ///
 /// # Errors
 /// Returns the error of `take`.
 pub(crate) fn collect_dynamic_state<E>(
     engine: &dyn EngineControl,
+    state: &ControlState,
     matching: &PipelineMapping<'_>,
     mut take: impl FnMut(DynamicState) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -71,7 +72,6 @@ pub(crate) fn collect_dynamic_state<E>(
             flush_batch(&mut batch, BATCH, &mut take)?;
         }
     }
-    let state = engine.with_state(ControlState::clone);
     for table in pipeline.tables.keys().filter(|table| has_dynamic_state(&pipeline, *table)) {
         let same_meter = matching.has_same_direct_meter(table);
         for entry in state.entries(table) {

@@ -35,18 +35,18 @@ struct TransferredSession {
 }
 
 /// Passes the sessions of an engine to `take` in batches, for all entries that the other pipeline
-/// also has, and the resting ports of all pools.
+/// also has, and the resting ports of all pools. `state` has the engine's entries.
 ///
 /// # Errors
 /// Returns the error of `take`.
 pub(crate) fn collect_sessions<E>(
     engine: &dyn EngineControl,
+    state: &ControlState,
     matching: &PipelineMapping<'_>,
     mut take: impl FnMut(SessionBatch) -> Result<(), E>,
 ) -> Result<(), E> {
     let pipeline = engine.pipeline().clone();
     let mut batch = SessionBatch::default();
-    let state = engine.with_state(ControlState::clone);
     for table in pipeline.tables.iter().filter(|(_, declared)| declared.add_on_miss).map(|(id, _)| id) {
         for entry in state.entries(table) {
             let session = engine.entry_session(table, entry);

@@ -554,12 +554,12 @@ impl Node {
         }
         write(matching.default_action_updates(&state));
         write(extern_value_updates(&*from.engine, &matching));
-        let Ok(()) = dynamic_state::collect_dynamic_state(&*from.engine, &matching, |some| {
+        let Ok(()) = dynamic_state::collect_dynamic_state(&*from.engine, &state, &matching, |some| {
             dynamic_state::restore_dynamic_state(engine, &some);
             Ok::<_, Infallible>(())
         });
         let mut ended = 0;
-        let Ok(()) = session_transfer::collect_sessions(&*from.engine, &matching, |batch| {
+        let Ok(()) = session_transfer::collect_sessions(&*from.engine, &state, &matching, |batch| {
             ended += session_transfer::restore_sessions(engine, &batch);
             Ok::<_, Infallible>(())
         });

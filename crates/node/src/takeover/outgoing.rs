@@ -191,13 +191,6 @@ impl OutgoingTakeover<'_> {
         self.send_changes(state.as_ref())?;
         if self.protocol >= WITH_LEVELS {
             self.send_dynamic_state()?;
-            if self.protocol >= WITH_SESSIONS {
-                self.send_sessions()?;
-            } else {
-                tracing::warn!(
-                    "the new process knows no sessions: pairs of entries end one by one, and ports are free"
-                );
-            }
             self.send_server_state()?;
         }
         if self.protocol >= WITH_NUMBERS {
@@ -265,24 +258,21 @@ impl OutgoingTakeover<'_> {
         batches.iter().try_for_each(|batch| self.send_batch(batch))
     }
 
-    /// Sends the dynamic state of meters and entries.
+    /// Sends the dynamic state of meters and entries, and the twins and ports of sessions.
     fn send_dynamic_state(&mut self) -> Result<(), TakeoverError> {
         let inner = self.node.lock_state();
         let Some(current) = &inner.current else { return Ok(()) };
         let pipeline = &current.config.pipeline;
-        let line = &mut self.line;
-        dynamic_state::collect_dynamic_state(&*current.engine, &PipelineMapping::new(pipeline, pipeline), |some| {
-            line.send_message(&OldSideMessage::Levels(some))
-        })
-    }
-
-    /// Sends the twins and ports of sessions.
-    fn send_sessions(&mut self) -> Result<(), TakeoverError> {
-        let inner = self.node.lock_state();
-        let Some(current) = &inner.current else { return Ok(()) };
-        let pipeline = &current.config.pipeline;
-        let line = &mut self.line;
-        session_transfer::collect_sessions(&*current.engine, &PipelineMapping::new(pipeline, pipeline), |batch| {
+        let (engine, line) = (&*current.engine, &mut self.line);
+        let (state, matching) = (engine.with_state(ControlState::clone), PipelineMapping::new(pipeline, pipeline));
+        dynamic_state::collect_dynamic_state(engine, &state, &matching, |levels| {
+            line.send_message(&OldSideMessage::Levels(levels))
+        })?;
+        if self.protocol < WITH_SESSIONS {
+            tracing::warn!("the new process knows no sessions: pairs of entries end one by one, and ports are free");
+            return Ok(());
+        }
+        session_transfer::collect_sessions(engine, &state, &matching, |batch| {
             line.send_message(&OldSideMessage::Sessions(batch))
         })
     }
