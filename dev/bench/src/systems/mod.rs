@@ -2,6 +2,7 @@
 //! the kernel.
 
 pub mod capture;
+mod commands;
 pub mod nftables;
 pub mod ovs;
 pub mod testpmd;

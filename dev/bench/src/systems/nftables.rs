@@ -8,12 +8,13 @@
 #![allow(unsafe_code)] // calls into C
 
 use crate::external_resources::{ExternalResource, ResourceGuard};
-use crate::machine::{self, thread_time};
+use crate::machine::thread_time;
+use crate::systems::commands::{compile_bpf, run_to_end};
 use anyhow::{Context, ensure};
 use io::tap::Tap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ pub struct KernelNatRates {
 /// # Errors
 /// A tool, libbpf or a permission is missing, or packets are not forwarded.
 pub fn measure(flows: &NatFlows, window: Duration) -> anyhow::Result<KernelNatRates> {
-    let object = compile_program()?;
+    let object = compile_bpf("nat_feed")?;
     let name = format!("terrace-bench-nft-{}", std::process::id());
     let _removed = ResourceGuard::new(ExternalResource::Namespace(name.clone()));
     run_to_end(Command::new("ip").args(["netns", "add", &name]))?;
@@ -202,22 +203,4 @@ impl Drop for Feed {
         // SAFETY: it was opened and is closed once.
         unsafe { tb_nat_feed_close(self.0) };
     }
-}
-
-/// Compiles the program with clang.
-fn compile_program() -> anyhow::Result<PathBuf> {
-    let source = machine::root().join("dev/bench/bpf/nat_feed.bpf.c");
-    let object = machine::results().join("nat_feed.bpf.o");
-    std::fs::create_dir_all(machine::results())?;
-    let include = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let mut clang = Command::new("clang");
-    clang.args(["-O2", "-g", "-target", "bpf", &include, "-c"]).arg(&source).arg("-o").arg(&object);
-    run_to_end(&mut clang).context("clang compiles the XDP program (Debian: clang, libbpf-dev)")?;
-    Ok(object)
-}
-
-fn run_to_end(command: &mut Command) -> anyhow::Result<()> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(())
 }

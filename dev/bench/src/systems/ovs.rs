@@ -13,6 +13,7 @@ use crate::external_resources::{ExternalResource, Process, ResourceGuard};
 use crate::machine;
 use crate::ring::Template;
 use crate::run::CallResult;
+use crate::systems::commands::run_to_end;
 use crate::systems::{capture, threads};
 use crate::workload::{Flow, GATEWAY, OWN_MAC, ROUTER_MAC, Workload};
 use anyhow::{Context, bail, ensure};
@@ -351,11 +352,4 @@ fn wait_for(path: &Path) -> anyhow::Result<()> {
         sleep(Duration::from_millis(50));
     }
     bail!("{} does not appear", path.display())
-}
-
-/// Runs a command to its end.
-fn run_to_end(command: &mut Command) -> anyhow::Result<()> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(())
 }

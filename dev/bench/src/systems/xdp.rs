@@ -7,17 +7,15 @@
 #![allow(unsafe_code)] // calls into C
 
 use crate::check::{self, ExpectedOutput};
-use crate::machine;
 use crate::ring::Template;
 use crate::run::{CallResult, Clock};
+use crate::systems::commands::compile_bpf;
 use crate::workload::{Flows, GATEWAY, OWN_MAC, ROUTER_MAC, Route, Workload};
 use anyhow::{Context, ensure};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::hint::black_box;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 /// Number of packets in a step.
@@ -104,7 +102,7 @@ impl Xdp {
     /// # Errors
     /// If clang, libbpf, root permissions or memory are missing.
     pub fn load(world: Workload, flows: &Flows, template: &Template) -> anyhow::Result<Xdp> {
-        let object = compile_program()?;
+        let object = compile_bpf("overlay")?;
         let first = flows.all().first().context("no flows")?;
         let packet = template.packet(*first);
         let mac = |mac: u64| -> [u8; 6] { std::array::from_fn(|index| mac.to_be_bytes()[index + 2]) };
@@ -297,21 +295,4 @@ fn patiently<T>(attempt: &mut dyn FnMut() -> Result<T, c_int>) -> Result<T, c_in
 /// Returns a VNI as in a packet.
 fn packet_vni(vni: u32) -> [u8; 4] {
     (vni << 8).to_be_bytes()
-}
-
-/// Compiles the program with clang.
-fn compile_program() -> anyhow::Result<PathBuf> {
-    let source = machine::root().join("dev/bench/bpf/overlay.bpf.c");
-    let object = machine::results().join("overlay.bpf.o");
-    std::fs::create_dir_all(machine::results())?;
-    let include = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let mut clang = Command::new("clang");
-    clang
-        .args(["-O2", "-g", "-fno-strict-aliasing", "-target", "bpf", &include, "-c"])
-        .arg(&source)
-        .arg("-o")
-        .arg(&object);
-    let done = clang.output().context("clang compiles the XDP program (Debian: clang)")?;
-    ensure!(done.status.success(), "clang: {}", String::from_utf8_lossy(&done.stderr));
-    Ok(object)
 }
