@@ -3,6 +3,7 @@
 use crate::fields::{NameText, non_null, present_list, required_list};
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::values::Prefix;
+use ipnet::{IpNet, Ipv4Net};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,6 +13,19 @@ pub const BLOCK_PORTS: u32 = 64;
 pub(crate) const ADDRESS_PORTS: u32 = 64_512;
 /// Most ports of a machine for each protocol, without `ports_per_vm`.
 const DEFAULT_PORTS_PER_VM: u32 = 1024;
+
+/// Returns a prefix of IPv4; `None` for one of IPv6.
+pub(crate) fn ipv4_network(network: IpNet) -> Option<Ipv4Net> {
+    match network {
+        IpNet::V4(network) => Some(network),
+        IpNet::V6(_) => None,
+    }
+}
+
+/// Returns the number of addresses of a prefix.
+pub(crate) fn address_count(network: Ipv4Net) -> u64 {
+    1 << (32 - network.prefix_len())
+}
 
 /// The way to the Internet over IPv4. VPCs name the NAT that they use.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

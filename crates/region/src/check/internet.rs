@@ -2,12 +2,12 @@
 
 use super::underlay::resolve_uplinks;
 use super::{NameIndex, names, usable};
-use crate::internet::{ADDRESS_PORTS, BLOCK_PORTS, Internet, Nat};
+use crate::internet::{ADDRESS_PORTS, BLOCK_PORTS, Internet, Nat, address_count, ipv4_network};
 use crate::model::RegionFile;
 use crate::problem::ProblemCollector;
 use crate::spanned::{SourcePos, WithPos};
 use crate::values::{Prefix, quoted};
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::Ipv4Net;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -53,26 +53,13 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, uplinks: &
     found
 }
 
-/// Returns a NAT's public addresses; `None` if they are not of IPv4.
-fn public_addresses(nat: &Nat) -> Option<Ipv4Net> {
-    match nat.addresses.network() {
-        IpNet::V4(network) => Some(network),
-        IpNet::V6(_) => None,
-    }
-}
-
-/// Returns the number of addresses of a prefix.
-fn address_count(network: Ipv4Net) -> u64 {
-    1 << (32 - network.prefix_len())
-}
-
 fn check_nats(report: &mut ProblemCollector, file: &RegionFile, internet: &Internet) {
     let mut before: Vec<(Ipv4Net, SourcePos)> = Vec::new();
     let (mut total, owned) = (0, underlay_addresses(file));
     for nat in &internet.nats {
         check_ports(report, nat);
         let (addresses, at) = (&nat.addresses, nat.addresses.at);
-        let Some(network) = public_addresses(nat) else {
+        let Some(network) = ipv4_network(addresses.network()) else {
             let message = format!("{} can't be public addresses of a NAT: they are of IPv6", addresses.value);
             report.add(at, message, "use an IPv4 prefix; over IPv6, machines have public addresses of their own");
             continue;
@@ -143,11 +130,8 @@ fn check_vpcs(report: &mut ProblemCollector, file: &RegionFile, nats: &NameIndex
             continue;
         };
         found.push(names::resolve(report, "NAT", name, nats));
-        let subnets = vpc.subnets.iter().filter_map(|subnet| match subnet.network() {
-            IpNet::V4(subnet) => Some(address_count(subnet)),
-            IpNet::V6(_) => None,
-        });
-        let (before, own) = (machines, subnets.sum::<u64>());
+        let subnets = vpc.subnets.iter().filter_map(|subnet| ipv4_network(subnet.network()));
+        let (before, own) = (machines, subnets.map(address_count).sum::<u64>());
         machines += own;
         if own == 0 {
             let message = format!("VPC {} has a NAT, but no subnet of IPv4", quoted(&vpc.name));

@@ -3,7 +3,7 @@
 use super::EntryBuilder;
 use super::gateway_tables::{exact, lpm};
 use crate::check::{MAX_NAT_SUBSCRIBERS, ResolvedRegion};
-use crate::internet::NatTimeouts;
+use crate::internet::{NatTimeouts, address_count, ipv4_network};
 use crate::model::Vpc;
 use crate::spanned::SourcePos;
 use ipnet::{IpNet, Ipv4Net};
@@ -72,30 +72,23 @@ fn first_free(taken: &BTreeMap<u32, u32>, size: u32) -> u32 {
 /// Returns the sizes of the ranges of public addresses, by prefix.
 pub(super) fn public_ranges(region: &ResolvedRegion) -> BTreeMap<Ipv4Net, u32> {
     let nats = region.file.internet.iter().flat_map(|internet| &internet.nats);
-    nats.filter_map(|nat| v4(nat.addresses.network())).map(|network| (network, size(network))).collect()
+    nats.filter_map(|nat| ipv4_network(nat.addresses.network())).map(|network| (network, size(network))).collect()
 }
 
 /// Returns the sizes of the ranges of machines' addresses, by VPC and subnet.
 pub(super) fn subscriber_ranges(region: &ResolvedRegion) -> BTreeMap<(String, Ipv4Net), u32> {
     let mut wanted = BTreeMap::new();
     for vpc in region.file.vpcs.iter().filter(|vpc| vpc.nat.is_some()) {
-        for subnet in vpc.subnets.iter().filter_map(|subnet| v4(subnet.network())) {
+        for subnet in vpc.subnets.iter().filter_map(|subnet| ipv4_network(subnet.network())) {
             wanted.insert((vpc.name.value.to_string(), subnet), size(subnet));
         }
     }
     wanted
 }
 
-fn v4(network: IpNet) -> Option<Ipv4Net> {
-    match network {
-        IpNet::V4(network) => Some(network),
-        IpNet::V6(_) => None,
-    }
-}
-
 /// Returns the number of addresses of a prefix. Those of a checked region are not longer.
 fn size(network: Ipv4Net) -> u32 {
-    1u32.checked_shl(32 - u32::from(network.prefix_len())).unwrap_or(MAX_NAT_SUBSCRIBERS)
+    u32::try_from(address_count(network)).unwrap_or(MAX_NAT_SUBSCRIBERS)
 }
 
 impl EntryBuilder<'_> {
@@ -105,7 +98,7 @@ impl EntryBuilder<'_> {
         let region = self.region;
         let Some(internet) = &region.file.internet else { return };
         for nat in &internet.nats {
-            let addresses = v4(nat.addresses.network()).into_iter().flat_map(|network| {
+            let addresses = ipv4_network(nat.addresses.network()).into_iter().flat_map(|network| {
                 (u32::from(network.network())..=u32::from(network.broadcast())).map(Ipv4Addr::from)
             });
             for address in addresses {
@@ -137,7 +130,7 @@ impl EntryBuilder<'_> {
         let mut refused: BTreeMap<Ipv4Net, (SourcePos, &str)> = BTreeMap::new();
         let mut add = |prefix: IpNet, at: SourcePos, what| {
             // A source of 0.0.0.0/0 stands for servers that the file does not know.
-            if let Some(prefix) = v4(prefix).filter(|prefix| prefix.prefix_len() > 0) {
+            if let Some(prefix) = ipv4_network(prefix).filter(|prefix| prefix.prefix_len() > 0) {
                 refused.entry(prefix).or_insert((at, what));
             }
         };
@@ -182,9 +175,10 @@ impl EntryBuilder<'_> {
         let Some(nat) = self.region.file.internet.as_ref().and_then(|internet| internet.nats.get(nat)) else { return };
         let name = &*vpc.name.value;
         let (id, at) = (self.numbers.vpcs[name], vpc.nat.as_ref().map_or(vpc.name.at, |nat| nat.at));
-        let Some(public) = v4(nat.addresses.network()) else { return };
+        let Some(public) = ipv4_network(nat.addresses.network()) else { return };
         let first_public = self.numbers.public_addresses[&public];
-        let subnets: BTreeSet<Ipv4Net> = vpc.subnets.iter().filter_map(|subnet| v4(subnet.network())).collect();
+        let subnets: BTreeSet<Ipv4Net> =
+            vpc.subnets.iter().filter_map(|subnet| ipv4_network(subnet.network())).collect();
         for subnet in &subnets {
             let first = self.numbers.nat_subscribers[&(name.to_owned(), *subnet)];
             let args = [
