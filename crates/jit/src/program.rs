@@ -130,7 +130,7 @@ impl CompiledProgram {
             (&plan, &layout),
             &stages,
             stats_layout.cell_count,
-            vector_refusal_of_engine(records, written),
+            vector_refusal_of_engine(records),
         );
         let codegen = CodegenContext {
             pipeline: &compiled,
@@ -245,11 +245,8 @@ impl CompiledProgram {
 }
 
 /// Returns why a program has no vector code, whatever its stages are.
-fn vector_refusal_of_engine(records: bool, written: &PacketWrittenTables) -> Option<VectorRefusal> {
-    if records || !crate::lanes::supported() {
-        return Some(VectorRefusal::NotSupported);
-    }
-    (!written.is_empty()).then_some(VectorRefusal::PacketWrittenTables)
+fn vector_refusal_of_engine(records: bool) -> Option<VectorRefusal> {
+    (records || !crate::lanes::supported()).then_some(VectorRefusal::NotSupported)
 }
 
 /// Computes the layout of a worker's memory, with lists for the vector path unless there is a reason

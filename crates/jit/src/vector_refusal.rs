@@ -8,8 +8,6 @@ use std::fmt;
 pub enum VectorRefusal {
     /// The machine lacks the instructions, or the code records packets.
     NotSupported,
-    /// Packets write tables of the program.
-    PacketWrittenTables,
     /// No path to the first lookup is the most common one.
     NoHotPath,
     /// The lists of values that packets carry between stages are too large.
@@ -33,7 +31,6 @@ impl VectorRefusal {
     pub const fn name(self) -> &'static str {
         match self {
             VectorRefusal::NotSupported => "not_supported",
-            VectorRefusal::PacketWrittenTables => "packet_written_tables",
             VectorRefusal::NoHotPath => "no_hot_path",
             VectorRefusal::ListsTooLarge { .. } => "lists_too_large",
             VectorRefusal::HeadersTooLong { .. } => "headers_too_long",

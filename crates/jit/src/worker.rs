@@ -335,7 +335,7 @@ impl JitWorker {
             self.sort_queue(index, waiting);
         }
         if let Some(table) = stage.table.filter(|table| program.runtime.written.get(*table).is_some()) {
-            debug_assert!(diverged.is_empty(), "a program with such tables has no vector path");
+            debug_assert!(diverged.is_empty(), "such a stage is ordered, so it has no vector code");
             self.mark_readers(program, index, waiting);
             self.run_packet_written_stage(program, index, table, waiting);
             return waiting;

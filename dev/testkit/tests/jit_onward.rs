@@ -71,7 +71,7 @@ fn sum(rng: &mut Rng) -> String {
 fn change(rng: &mut Rng) -> String {
     let (header, number) = (header(rng), rng.u8(1..));
     let (field, width) = FIELDS[rng.usize(1..FIELDS.len())];
-    match rng.u8(..10) {
+    match rng.u8(..12) {
         0 => format!("{header}.setInvalid();"),
         1 => format!("{header}.setValid();"),
         2 => format!("{header}.{field} = {header}.{field} + {};", number % 8),
@@ -84,6 +84,8 @@ fn change(rng: &mut Rng) -> String {
             let once = format!("sums.clear(); sums.add({{ {list} }}); meta.seen = meta.seen ^ sums.get()[7:0];");
             format!("{once} {header}.{field} = {header}.{field} + (bit<{width}>) meta.seen; {once}")
         }
+        7 => format!("{header} = {};", self::header(rng)),
+        8 => String::from("if (meta.seen[4:3] == 0) { truncate(40 + (bit<32>) meta.seen[2:0]); }"),
         _ => sum(rng),
     }
 }

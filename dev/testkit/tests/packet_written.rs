@@ -9,6 +9,8 @@ use std::time::Duration;
 use testkit::differ::case::{PacketIn, TestCase, TestEvent};
 use testkit::differ::config::Config;
 use testkit::differ::coverage::TestCoverage;
+use testkit::differ::env_number;
+use testkit::differ::pair::{EnginePair, pna};
 use testkit::differ::subject::{EngineInputs, Oracle};
 use testkit::differ::{compile, plan, report, run, shrink, subjects};
 
@@ -151,6 +153,62 @@ control deparse(packet_out packet, in headers_t hdr, in metadata_t meta, in pna_
 }
 PNA_NIC(parse(), pre(), main_control(), deparse()) main;
 "#;
+
+/// A third of the packets looks a flow table up between two tables of a controller.
+const ADDS_ON_ONE_PATH: &str = "
+    action mark(bit<8> mark) { hdr.data.mark = mark; }
+    table kinds { key = { hdr.data.kind: exact; } actions = { mark; NoAction; } default_action = NoAction();
+                  const entries = { 0: mark(10); 1: mark(11); } }
+    action known() { hdr.data.result = 2; }
+    action learn() {
+        bool added = add_entry(action_name = \"known\", action_params = {},
+                               expire_time_profile_id = (ExpireTimeProfileId_t) 0);
+        if (added) { hdr.data.result = 1; }
+    }
+    table flows {
+        key = { hdr.data.key: exact; hdr.data.mark: exact; }
+        actions = { @tableonly known; @defaultonly learn; }
+        const default_action = learn();
+        add_on_miss = true;
+        size = 256;
+    }
+    action end(bit<8> by) { hdr.data.end = hdr.data.result + by; }
+    table ends { key = { hdr.data.mark: exact; hdr.data.key: exact; } actions = { end; NoAction; }
+                 default_action = end(9); const entries = { (10, 3): end(20); (11, 4): end(30); } }
+    apply {
+        kinds.apply();
+        if (hdr.data.kind == 1) { flows.apply(); }
+        ends.apply();
+        send_to_port((PortId_t) 2);
+    }";
+
+/// A program with a flow table has code for eight packets at once. Packets that look the table up
+/// leave it there, in their order, and all others stay in it.
+#[test]
+fn packets_of_other_paths_run_eight_at_once() {
+    let text = pna(
+        "header data_h { bit<8> kind; bit<16> key; bit<8> mark; bit<8> result; bit<8> end; }
+         struct headers_t { data_h data; } struct metadata_t { }",
+        "state start { packet.extract(hdr.data); transition accept; }",
+        ADDS_ON_ONE_PATH,
+        "packet.emit(hdr.data);",
+    );
+    let mut both = EnginePair::new("flows on one path", &text, true);
+    let seed = env_number("SEED", fastrand::u64(..1 << 32));
+    println!("SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut results = [0; 3];
+    for _ in 0..60 {
+        let packets: Vec<Vec<u8>> = (0..200).map(|_| vec![rng.u8(..3), 0, rng.u8(..), 0, 0, 0]).collect();
+        let sent = both.assert_same_packets(&packets);
+        sent.iter().for_each(|bytes| results[usize::from(bytes[4])] += 1);
+    }
+    let [others, added, hits] = results;
+    assert!(others >= 7000 && added >= 200 && hits >= 3000, "{results:?}");
+    // Batches alternate between code for eight and for one.
+    let [through, _] = both.vector_packet_counts();
+    assert!(through >= others / 2 || !jit::supports_vector_path(), "{through} packets of {others}");
+}
 
 /// Sends packets of these keys and counts by key the packets that have added an entry.
 fn count_additions(engine: &mut dyn Engine, keys: &[u16]) -> Vec<u16> {

@@ -10,7 +10,7 @@ use crate::abi::FrameHeader;
 use crate::code::annotations::{InstRole, StageAnnotations};
 use crate::code::compiling::CodegenContext;
 use crate::lanes::build::VectorBuilder;
-use crate::lanes::ir::{OpId, VectorCode, VectorOp};
+use crate::lanes::ir::{LaneCompare, OpId, VectorCode, VectorOp};
 use crate::lanes::state::{LaneState, PacketAccess};
 use crate::plan::frame_layout::type_bytes;
 use crate::plan::stages::StageEntry;
@@ -328,7 +328,7 @@ impl Vectorizer<'_> {
                 let mut remaining = self.mask;
                 for (index, call) in table.as_slice().iter().enumerate() {
                     let index = self.b.constant(index as u64);
-                    let is_case = self.b.compare(crate::lanes::ir::LaneCompare::Equal, number, index);
+                    let is_case = self.b.compare(LaneCompare::Equal, number, index);
                     let mask = self.b.mask_and(self.mask, is_case);
                     remaining = self.b.mask_and_not(remaining, is_case);
                     self.add_edge(mask, *call, exit.clone(), edges);
@@ -356,18 +356,7 @@ impl Vectorizer<'_> {
             return;
         }
         if block == self.annotations.next {
-            let has_verdict = self.state.frame.contains_key(&(offset_of!(FrameHeader, destination) as u32));
-            // Headers that are not in place are assembled by the engine from the packet's frame.
-            let needs_assembly = [
-                offset_of!(FrameHeader, output_start),
-                offset_of!(FrameHeader, emitted_count),
-                offset_of!(FrameHeader, truncate),
-            ];
-            let needs_assembly = needs_assembly.iter().any(|at| self.state.frame.contains_key(&(*at as u32)));
-            if exit.is_some() || has_verdict && !needs_assembly {
-                self.ends.push(PathEnd { mask, state: self.state.clone(), leave: exit });
-            }
-            return;
+            return self.end_path(mask, exit);
         }
         let args = call.args(&self.func.dfg.value_lists);
         let args = args.map(|arg| match arg {
@@ -376,6 +365,31 @@ impl Vectorizer<'_> {
         });
         let args = args.collect();
         edges.entry(block).or_default().push((mask, self.state.clone(), args));
+    }
+
+    /// Ends a path: for the lanes in `mask` the packet goes to another stage, or is finished. Lanes
+    /// whose packet the engine assembles or truncates diverge.
+    fn end_path(&mut self, mask: OpId, exit: Option<StageExit>) {
+        let word_at = |offset: usize| self.state.frame.get(&(offset as u32)).copied();
+        let has_verdict = word_at(offset_of!(FrameHeader, destination)).is_some();
+        // Headers that are not in place are assembled by the engine from the packet's frame.
+        let assembly = [offset_of!(FrameHeader, output_start), offset_of!(FrameHeader, emitted_count)];
+        let needs_assembly = assembly.iter().any(|at| word_at(*at).is_some());
+        if exit.is_none() && (!has_verdict || needs_assembly) {
+            return;
+        }
+        let truncate = word_at(offset_of!(FrameHeader, truncate)).filter(|_| exit.is_none());
+        let mask = match truncate {
+            Some(length) => {
+                let whole = self.b.constant(0);
+                let is_whole = self.b.compare(LaneCompare::Equal, length, whole);
+                self.b.mask_and(mask, is_whole)
+            }
+            None => mask,
+        };
+        if !self.b.is_empty_mask(mask) {
+            self.ends.push(PathEnd { mask, state: self.state.clone(), leave: exit });
+        }
     }
 }
 

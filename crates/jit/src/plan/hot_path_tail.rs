@@ -4,8 +4,9 @@
 //! The general code must check for each header whether it is valid and where it is. For packets of
 //! the hot path this is known: code on the clones does not check, frames do not carry header
 //! addresses, and the deparser has nothing to do. A packet continues at the original nodes when a
-//! header is added or removed. All packets also do so from a lookup on that is followed by state
-//! with observable order (meters, registers), because such state needs one stage for all packets.
+//! header is added, removed, or replaced by another one. All packets also do so from a lookup on
+//! that is followed by state with observable order (meters, registers), because such state needs
+//! one stage for all packets.
 //!
 //! Most programs have tables of few entries, for example own addresses or next hops. A stage looks
 //! them up in place, packet by packet, and continues. Only when the table has become large do
@@ -65,6 +66,9 @@ impl HotPathTail {
                 }
                 tail.lookups.push(copy);
             }
+            if replaces_header(pipeline, flow, node) {
+                continue;
+            }
             for (next, after) in exit_validity(pipeline, flow, headers, node, before.clone()) {
                 if Some(next) == flow.deparser || !same_validity(&before, &after) {
                     continue;
@@ -105,6 +109,13 @@ pub fn choose_in_place_lookups(pipeline: &Pipeline, flow: &mut FlowGraph, small:
         let there = behind[node] || flow.looks_up_in_place(node);
         successors_in_stage(pipeline, flow, StageEntry::Begin, node).into_iter().for_each(|next| behind[next] |= there);
     }
+}
+
+/// Returns whether a node copies a header over another one, which is then at another address.
+fn replaces_header(pipeline: &Pipeline, flow: &FlowGraph, node: FlowNodeId) -> bool {
+    let NodeKind::Block(control, block) = flow.nodes[node] else { return false };
+    let insts = &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block].insts;
+    insts.iter().any(|data| matches!(data.inst, ir::Inst::CopyHeader { dst, src } if dst != src))
 }
 
 /// Returns whether the same headers are known to be valid and invalid.
