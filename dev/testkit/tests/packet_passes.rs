@@ -41,6 +41,7 @@ fn a_version_has_the_code_of_its_passes() {
         "gateway.classify.group_vlan",
         "gateway.nat_source.nat_source",
         "gateway.nat_source.nat_refused",
+        "gateway.nat_forward.forwards",
         "gateway.nat_session.sessions",
     ]
     .into();
