@@ -128,76 +128,156 @@ fn check(from: &str, to: &str, expected: Expect) {
 
 #[test]
 fn problems_of_addresses() {
-    check("203.0.113.40", "203.0.113.0", expect![[r#"
+    check(
+        "203.0.113.40",
+        "203.0.113.0",
+        expect![[r#"
         r.yaml:12:15: 203.0.113.0 is one of the NAT's 203.0.113.0/31 in line 10
-            help: use an address that no NAT has, or a shorter range for the NAT"#]]);
-    check("203.0.113.40", "203.0.113.41", expect![[r#"
+            help: use an address that no NAT has, or a shorter range for the NAT"#]],
+    );
+    check(
+        "203.0.113.40",
+        "203.0.113.41",
+        expect![[r#"
         r.yaml:13:15: 203.0.113.41 is an elastic address already, in line 12
-            help: give each machine an address of its own"#]]);
-    check("203.0.113.40", "192.0.2.11", expect![[r#"
+            help: give each machine an address of its own"#]],
+    );
+    check(
+        "203.0.113.40",
+        "192.0.2.11",
+        expect![[r#"
         r.yaml:12:15: 192.0.2.11 is the address of `s` in line 6
-            help: use an address that nothing else has"#]]);
-    check("203.0.113.40", "192.0.2.1", expect![[r#"
+            help: use an address that nothing else has"#]],
+    );
+    check(
+        "203.0.113.40",
+        "192.0.2.1",
+        expect![[r#"
         r.yaml:12:15: 192.0.2.1 is the address of `the gateway` in line 2
-            help: use an address that nothing else has"#]]);
-    check("203.0.113.40", "224.0.0.1", expect![[r#"
+            help: use an address that nothing else has"#]],
+    );
+    check(
+        "203.0.113.40",
+        "224.0.0.1",
+        expect![[r#"
         r.yaml:12:15: 224.0.0.1 can't be a public address: it is a multicast address (224.0.0.0/4, RFC 1112, section 4)
-            help: use a unicast address that routers forward"#]]);
-    check("203.0.113.40", "'2001:db8::1'", expect![[r#"
+            help: use a unicast address that routers forward"#]],
+    );
+    check(
+        "203.0.113.40",
+        "'2001:db8::1'",
+        expect![[r#"
         r.yaml:12:15: 2001:db8::1 can't stand for a machine: it is of IPv6
-            help: use an IPv4 address; over IPv6, machines have public addresses of their own"#]]);
-    check("203.0.113.40", "203.0.113.50", expect![[r#"
+            help: use an IPv4 address; over IPv6, machines have public addresses of their own"#]],
+    );
+    check(
+        "203.0.113.40",
+        "203.0.113.50",
+        expect![[r#"
         r.yaml:17:15: 203.0.113.50 is an elastic address, in line 12
-            help: all ports of it reach its machine: remove one of both"#]]);
-    check("203.0.113.50", "192.0.2.1", expect![[r#"
+            help: all ports of it reach its machine: remove one of both"#]],
+    );
+    check(
+        "203.0.113.50",
+        "192.0.2.1",
+        expect![[r#"
         r.yaml:17:15: 192.0.2.1 is the address of `the gateway` in line 2
-            help: use an address that nothing else has"#]]);
+            help: use an address that nothing else has"#]],
+    );
 }
 
 #[test]
 fn problems_of_machines() {
-    check("vpc: a, vm: 10.0.0.11", "vpc: c, vm: 10.0.0.11", expect![[r#"
+    check(
+        "vpc: a, vm: 10.0.0.11",
+        "vpc: c, vm: 10.0.0.11",
+        expect![[r#"
         r.yaml:12:34: there is no VPC `c`
-            help: did you mean `a`?"#]]);
-    check("vpc: a, vm: 10.0.0.11", "vpc: b, vm: 10.0.0.11", expect![[r#"
+            help: did you mean `a`?"#]],
+    );
+    check(
+        "vpc: a, vm: 10.0.0.11",
+        "vpc: b, vm: 10.0.0.11",
+        expect![[r#"
         r.yaml:13:41: 10.0.0.11 has an elastic address already, in line 12
-            help: give it one; a machine with several addresses can have one for each"#]]);
-    check("vpc: a, vm: 10.0.0.11", "vpc: a, vm: 10.0.0.13", expect![[r#"
+            help: give it one; a machine with several addresses can have one for each"#]],
+    );
+    check(
+        "vpc: a, vm: 10.0.0.11",
+        "vpc: a, vm: 10.0.0.13",
+        expect![[r#"
         r.yaml:12:41: no machine of VPC `a` has the address 10.0.0.13
-            help: correct the address or the VPC, or add the machine to `vms`"#]]);
-    check("vpc: a, vm: 10.0.0.11", "vpc: a, vm: 10.0.0.12", expect![[r#"
+            help: correct the address or the VPC, or add the machine to `vms`"#]],
+    );
+    check(
+        "vpc: a, vm: 10.0.0.11",
+        "vpc: a, vm: 10.0.0.12",
+        expect![[r#"
         r.yaml:15:66: 10.0.0.12 has an elastic address, in line 12
             help: all its ports are public: remove the forward or the address
         r.yaml:16:65: 10.0.0.12 has an elastic address, in line 12
-            help: all its ports are public: remove the forward or the address"#]]);
-    check("vm: 10.0.0.12}\n  - {address: 203.0.113.50", "vm: 10.0.0.11}\n  - {address: 203.0.113.50", expect![[r#"
+            help: all its ports are public: remove the forward or the address"#]],
+    );
+    check(
+        "vm: 10.0.0.12}\n  - {address: 203.0.113.50",
+        "vm: 10.0.0.11}\n  - {address: 203.0.113.50",
+        expect![[r#"
         r.yaml:16:65: 10.0.0.11 has an elastic address, in line 12
-            help: all its ports are public: remove the forward or the address"#]]);
+            help: all its ports are public: remove the forward or the address"#]],
+    );
 }
 
 #[test]
 fn problems_of_ports() {
-    check("port: 443", "port: 1024", expect![[r#"
+    check(
+        "port: 443",
+        "port: 1024",
+        expect![[r#"
         r.yaml:15:49: port 1024 of 203.0.113.1 can be in use: the NAT of 203.0.113.0/31 in line 10 gives out 1024 to 65535
-            help: use a port below, or an address that no NAT has"#]]);
-    check("port: 443", "port: 0", expect![[r#"
+            help: use a port below, or an address that no NAT has"#]],
+    );
+    check(
+        "port: 443",
+        "port: 0",
+        expect![[r#"
         r.yaml:15:49: 0 is no port
-            help: use 1 to 65535"#]]);
-    check("protocol: tcp, port: 443", "protocol: udp, port: 53", expect![[r#"
+            help: use 1 to 65535"#]],
+    );
+    check(
+        "protocol: tcp, port: 443",
+        "protocol: udp, port: 53",
+        expect![[r#"
         r.yaml:16:49: UDP port 53 of 203.0.113.1 is forwarded in line 15
-            help: use another port or address"#]]);
-    check("protocol: udp, port: 53", "protocol: tcp, port: 54, vm_port: 8443", expect![[r#"
+            help: use another port or address"#]],
+    );
+    check(
+        "protocol: udp, port: 53",
+        "protocol: tcp, port: 54, vm_port: 8443",
+        expect![[r#"
         r.yaml:16:62: TCP port 8443 of 10.0.0.12 has a forward in line 15
-            help: answers from the port can have one public port: use another one"#]]);
-    check("protocol: tcp, port: 8080", "protocol: udp, port: 4789", expect![[r#"
+            help: answers from the port can have one public port: use another one"#]],
+    );
+    check(
+        "protocol: tcp, port: 8080",
+        "protocol: udp, port: 4789",
+        expect![[r#"
         r.yaml:17:50: UDP port 4789 can't be forwarded: packets to it are taken for VXLAN
-            help: use another port"#]]);
-    check("port: 8080", "port: 0x50", expect![[r#"
+            help: use another port"#]],
+    );
+    check(
+        "port: 8080",
+        "port: 0x50",
+        expect![[r#"
         r.yaml:17:50: the number `0x50` is not in plain decimal digits
-            help: write 80"#]]);
-    check("protocol: tcp, port: 8080", "protocol: icmp, port: 8080", expect![[r#"
+            help: write 80"#]],
+    );
+    check(
+        "protocol: tcp, port: 8080",
+        "protocol: icmp, port: 8080",
+        expect![[r#"
         r.yaml:17:39: `icmp` is none of tcp, udp
-            help: did you mean `tcp`?"#]]);
+            help: did you mean `tcp`?"#]],
+    );
 }
 
 #[test]
@@ -208,7 +288,8 @@ fn an_internet_without_addresses() {
     let problems = region::parse("r.yaml", &text).unwrap_err().to_string();
     expect![[r#"
         r.yaml:1:9: `internet` has no public addresses
-            help: add some to `nats`, `elastic` or `forwards`, or remove `internet`"#]].assert_eq(&problems);
+            help: add some to `nats`, `elastic` or `forwards`, or remove `internet`"#]]
+    .assert_eq(&problems);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn all_ports_are_open_in_both_directions_and_keep_their_numbers() {
                 let received = gateway.receive(vm, &packet);
                 let expected = Packet { to: (vm.1, port), ttl: 63, ..packet.clone() };
                 assert_eq!(received, expected);
-                let answer = Packet { ttl: 64, ..received.answer(ACK) };
+                let answer = Packet { ttl: 64, ..received.answer(packet.flags) };
                 let expected = Packet { from: (public, port), ttl: 63, ..answer.clone() };
                 assert_eq!(gateway.send(vm, &answer), expected, "without a session");
             }
@@ -155,7 +155,8 @@ fn rfc5508_req_3_to_5_errors_are_translated_with_what_they_quote() {
 fn other_types_of_icmp_pass_and_redirects_do_not() {
     let mut gateway = gateway();
     let sent = gateway.send(A1, &udp(A1, 5000, DNS));
-    let receive = |gateway: &mut Gateway, kind| gateway.receive_bytes(&icmp_error(ROUTER, OF_A1, [kind, 0], &sent.bytes()));
+    let receive =
+        |gateway: &mut Gateway, kind| gateway.receive_bytes(&icmp_error(ROUTER, OF_A1, [kind, 0], &sent.bytes()));
     for kind in [3, 11, 12, 13, 14, 17, 42] {
         assert!(matches!(receive(&mut gateway, kind), Outcome::Server(100, _)), "type {kind}");
     }
@@ -168,10 +169,12 @@ fn other_types_of_icmp_pass_and_redirects_do_not() {
 fn protocols_without_ports_pass() {
     let mut gateway = gateway();
     for protocol in [4, 41, 47, 50, 89, 132, 253] {
-        let packet = |from: Ipv4Addr, to: Ipv4Addr| IpPacket::new(from.into(), to.into(), protocol, vec![7; 30]).bytes();
+        let packet =
+            |from: Ipv4Addr, to: Ipv4Addr| IpPacket::new(from.into(), to.into(), protocol, vec![7; 30]).bytes();
         let out = gateway.send_bytes(A1, &packet(A1.1, REMOTE));
         let Outcome::Internet(out) = out else { panic!("{protocol}: {out:?}") };
-        assert_eq!(([&out[12..16], &out[16..20]], &out[20..]), ([OF_A1.octets(), REMOTE.octets()], &[7; 30][..]));
+        assert_eq!([&out[12..16], &out[16..20]], [OF_A1.octets(), REMOTE.octets()]);
+        assert_eq!(out[20..], [7; 30]);
         let back = gateway.receive_bytes(&packet(REMOTE, OF_A1));
         assert!(matches!(back, Outcome::Server(100, _)), "{protocol}: {back:?}");
     }
@@ -204,7 +207,8 @@ fn a_forward_has_one_port_and_the_machine_has_sessions_besides() {
 fn rfc5508_errors_about_forwarded_packets_have_both_ports() {
     let mut gateway = gateway();
     let answer = gateway.send(A2, &Packet::tcp((A2.1, 8443), (REMOTE, 50_000), ACK));
-    let Outcome::Server(100, bytes) = gateway.receive_bytes(&icmp_error(ROUTER, OF_NAT, [3, 4], &answer.bytes())) else {
+    let Outcome::Server(100, bytes) = gateway.receive_bytes(&icmp_error(ROUTER, OF_NAT, [3, 4], &answer.bytes()))
+    else {
         panic!("too long for a link")
     };
     assert_eq!((&bytes[16..20], &bytes[28 + 12..28 + 16]), (&A2.1.octets()[..], &A2.1.octets()[..]));
