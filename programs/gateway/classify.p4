@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Is the packet from a tenant, in VXLAN to a tunnel address of the gateway from a known end point,
-// from the Internet to a public address of a NAT, or for the gateway itself (control and protocol
+// from the Internet to a public address, or for the gateway itself (control and protocol
 // traffic, which goes to the CPU)? Other packets are dropped.
 //
 // A frame must be addressed to the MAC of its input port, whatever its IP destination (RFC 1812,
@@ -16,9 +16,11 @@
 #define GATEWAY_CLASSIFY_P4
 
 #include "metadata.p4"
+#include "nat_flow.p4"
 #include "punt.p4"
 
-control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd) {
+control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
+                      inout nat_flow_t nat) {
     action own_port() { }
 
     action other_mac() {
@@ -129,13 +131,38 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         meta.to_router_address = true;
     }
 
-    /// Public address of a NAT. VXLAN is dropped as for `router_address`; other packets are for VMs.
-    /// A switch sends them to the CPU.
-    action public_address() {
+    // To a public address. VXLAN is dropped as for `router_address`; other packets are for VMs. A switch
+    // sends them to the CPU.
+    action set_public(in nat_kind_t kind) {
         meta.to_router_address = true;
         meta.from_internet = !hdr.vxlan.isValid();
         if (meta.one_pass_only) {
             meta.punt_kind = punt_reason_t.internet;
+        } else {
+            nat.kind = kind;
+        }
+    }
+
+    /// Public address of a NAT: packets belong to sessions.
+    action public_address() {
+        set_public(nat_kind_t.session);
+    }
+
+    /// Public address with port forwards. It can be of a NAT, too.
+    action forwarding_address() {
+        set_public(nat_kind_t.forward);
+    }
+
+    /// Elastic address: all packets are for this VM. `mss` is the limit of TCP segments, in bytes.
+    action elastic_address(vpc_t vpc, vni_t vni, ipv4_t vm, bit<16> mss) {
+        set_public(nat_kind_t.elastic);
+        if (!meta.one_pass_only) {
+            meta.vpc = vpc;
+            meta.in_list = vpc;
+            meta.to_vni = vni;
+            meta.limits_mss = mss != NO_MSS_LIMIT;
+            meta.mss_v4 = mss;
+            nat.new_address = vm;
         }
     }
 
@@ -145,7 +172,10 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
 
     table own_address_v4 {
         key = { hdr.outer_ipv4.destination: exact @name("destination"); }
-        actions = { tunnel_address; router_address; public_address; @defaultonly not_for_gateway; }
+        actions = {
+            tunnel_address; router_address; public_address; forwarding_address; elastic_address;
+            @defaultonly not_for_gateway;
+        }
         const default_action = not_for_gateway();
         size = 4096;
     }

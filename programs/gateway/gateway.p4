@@ -33,7 +33,9 @@
 #include "nat_source.p4"
 #include "nat_arrival.p4"
 #include "nat_flow.p4"
+#include "nat_forward.p4"
 #include "nat_session.p4"
+#include "nat_elastic.p4"
 #include "nat_translate.p4"
 #include "nat_error.p4"
 #include "nat_departure.p4"
@@ -72,7 +74,10 @@ control gateway(inout headers_t hdr,
     nat_source_step()                        nat_source;
     nat_arrival_step()                       nat_arrival;
     nat_flow_step()                          nat_flow;
+    nat_forward_step()                       nat_forward;
     nat_session_step()                       nat_session;
+    nat_elastic_step()                       nat_elastic;
+    nat_path_step()                          nat_path;
     nat_translate_step()                     nat_translate;
     nat_error_step()                         nat_error;
     nat_departure_step()                     nat_departure;
@@ -130,7 +135,7 @@ control gateway(inout headers_t hdr,
                 vxlan_checks.apply(hdr, meta);
                 inner_checks.apply(hdr, meta);
             }
-            classify.apply(hdr, meta, istd);
+            classify.apply(hdr, meta, istd, nat);
 
             if (meta.one_pass_only || !meta.from_internet) {
                 // Which tenant sent it, where does it go, and is it permitted?
@@ -173,11 +178,20 @@ control gateway(inout headers_t hdr,
                 nat_arrival.apply(hdr, meta);
             }
 
-            // Which address does the NAT put in the place of the VM's, or of the public one? A packet
-            // from the Internet then goes to the VM as others do.
+            // Which address takes the place of the VM's, or of the public one? A packet from the
+            // Internet then goes to the VM as others do.
             if (!meta.one_pass_only && meta.nat != nat_t.none) {
-                nat_flow.apply(hdr, meta, nat);
-                nat_session.apply(hdr, meta, nat);
+                if (nat.kind == nat_kind_t.elastic) {
+                    nat_elastic.apply(hdr, meta, nat);
+                } else {
+                    nat_flow.apply(hdr, meta, nat);
+                    if (nat.kind != nat_kind_t.session) {
+                        nat_forward.apply(meta, nat);
+                    }
+                    if (nat.kind == nat_kind_t.session) {
+                        nat_session.apply(hdr, meta, nat);
+                    }
+                }
                 if (meta.nat == nat_t.inbound) {
                     if (nat.is_error) {
                         nat_error.apply(hdr, nat);
@@ -187,6 +201,8 @@ control gateway(inout headers_t hdr,
                     flow_hash.apply(hdr, meta);
                     acl_in.apply(hdr, meta, meta.in_list);
                     vm_nc.apply(hdr, meta);
+                } else {
+                    nat_path.apply(hdr, meta);
                 }
             }
         }

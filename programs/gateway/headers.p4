@@ -62,6 +62,8 @@ const bit<8> TCP_ACK = 0x10;
 /// Types of ICMP (RFC 792): echo, and errors that quote a packet.
 const bit<8> ICMP_ECHO_REPLY        = 0;
 const bit<8> ICMP_UNREACHABLE       = 3;
+const bit<8> ICMP_SOURCE_QUENCH     = 4;
+const bit<8> ICMP_REDIRECT          = 5;
 const bit<8> ICMP_ECHO_REQUEST      = 8;
 const bit<8> ICMP_TIME_EXCEEDED     = 11;
 const bit<8> ICMP_PARAMETER_PROBLEM = 12;

@@ -64,6 +64,14 @@ enum bit<2> nat_t {
     inbound  = 2
 }
 
+/// What decides about the translation of an address.
+enum bit<2> nat_kind_t {
+    session      = 0,   // an entry that the first packet of a flow adds
+    forward      = 1,   // a port forward, if there is one; otherwise a session
+    only_forward = 2,   // a port forward, if there is one; the VPC has no NAT
+    elastic      = 3    // the VM has a public address of its own
+}
+
 /// A limit of TCP segments that is none.
 const bit<16> NO_MSS_LIMIT = 0xffff;
 
@@ -111,7 +119,7 @@ struct metadata_t {
     // classify.
     sender_t      sender;
     bool          to_router_address;  // to an address of the gateway without tunnels
-    bool          from_internet;      // to a public address of a NAT, and not in VXLAN
+    bool          from_internet;      // to a public address, and not in VXLAN
 
     // parser, vm_nc, remote: outer source of a packet that can change its underlay family, for an
     // ICMP error about it. 0 in `tunnel_v6`: the packet came over IPv4.

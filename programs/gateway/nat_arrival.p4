@@ -21,6 +21,11 @@ control nat_arrival_step(inout headers_t hdr, inout metadata_t meta) {
         meta.outer_dscp = 0;   // the Internet does not choose the class in the underlay
         meta.outer_ecn = ecn_t.not_ect;
         hdr.inner_ipv4 = hdr.outer_ipv4;
+        if (hdr.outer_ipv4.fragment_offset != 0) {
+            meta.fragment = fragment_t.later;
+        } else if (hdr.outer_ipv4.more_fragments == 1) {
+            meta.fragment = fragment_t.first;
+        }
         if (hdr.outer_udp.isValid()) {
             hdr.l4.setValid();
             hdr.l4.source = hdr.outer_udp.source;
@@ -30,6 +35,7 @@ control nat_arrival_step(inout headers_t hdr, inout metadata_t meta) {
         }
         if (hdr.l4.isValid()) {
             meta.l4_source = hdr.l4.source;
+            meta.l4_destination = hdr.l4.destination;
         } else if (hdr.l4_icmp.isValid()) {
             meta.l4_source = (bit<16>) hdr.l4_icmp.type;
             meta.l4_destination = (bit<16>) hdr.l4_icmp.code;

@@ -48,7 +48,7 @@ control nat_error_step(inout headers_t hdr, in nat_flow_t nat) {
             hdr.quoted_echo.checksum = quoted_l4_sum.get();
             sum.add({ hdr.quoted_echo.checksum });
             hdr.quoted_echo.identifier = nat.new_port;
-        } else {
+        } else if (hdr.quoted_l4.isValid()) {
             if (nat.is_outbound == 1) {
                 hdr.quoted_l4.destination = nat.new_port;
             } else {

@@ -11,6 +11,7 @@
 #define GATEWAY_NAT_FLOW_P4
 
 #include "metadata.p4"
+#include "nat_quote.p4"
 #include "verdicts.p4"
 
 /// The flow of a packet to or from the Internet, and who may use which ports.
@@ -26,6 +27,9 @@ struct nat_flow_t {
     bool    is_error;           // an ICMP error about a packet of the flow
     bool    opens;              // may begin a session
 
+    // nat_source, classify; nat_forward makes `session` of `forward`.
+    nat_kind_t kind;
+
     // nat_source: the VM's number in the pool of ports, and the addresses that it may use.
     bit<32> subscriber;
     ipv4_t  first_public;
@@ -33,13 +37,14 @@ struct nat_flow_t {
     bit<32> public_count;
     bit<32> max_blocks;
 
-    // nat_session: the translation of the local side.
+    // nat_session, nat_forward; of an elastic address nat_source or classify, and nat_elastic: the
+    // translation of the local side.
     ipv4_t  new_address;
     bit<16> new_port;
 }
 
 control nat_flow_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
-    InternetChecksum() quoted_sum;
+    nat_quote_step() quote;
     ipv4_t  source;
     ipv4_t  destination;
     bit<16> source_port;
@@ -82,17 +87,9 @@ control nat_flow_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t 
                     destination_port = hdr.l4_icmp.identifier;
                 }
             } else {
-                // The quoted packet went the other way. Its header has to be right (RFC 5508,
-                // section 4, REQ-3); its payload is not there.
+                // The quoted packet went the other way.
                 nat.is_error = true;
                 nat.opens = false;
-                quoted_sum.add({ hdr.quoted_ipv4.version, hdr.quoted_ipv4.ihl, hdr.quoted_ipv4.dscp,
-                                 hdr.quoted_ipv4.ecn, hdr.quoted_ipv4.total_length,
-                                 hdr.quoted_ipv4.identification, hdr.quoted_ipv4.reserved,
-                                 hdr.quoted_ipv4.dont_fragment, hdr.quoted_ipv4.more_fragments,
-                                 hdr.quoted_ipv4.fragment_offset, hdr.quoted_ipv4.ttl,
-                                 hdr.quoted_ipv4.protocol, hdr.quoted_ipv4.checksum,
-                                 hdr.quoted_ipv4.source, hdr.quoted_ipv4.destination });
                 nat.protocol = hdr.quoted_ipv4.protocol;
                 source = hdr.quoted_ipv4.destination;
                 destination = hdr.quoted_ipv4.source;
@@ -110,8 +107,8 @@ control nat_flow_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t 
                 } else {
                     drop(meta, drop_reason_t.nat_protocol);
                 }
-                if (hdr.quoted_ipv4.version != 4 || quoted_sum.get() != 0
-                    || nat.is_outbound == 0 && hdr.inner_ipv4.destination != destination) {
+                quote.apply(hdr, meta);
+                if (nat.is_outbound == 0 && hdr.inner_ipv4.destination != destination) {
                     drop(meta, drop_reason_t.nat_quote);
                 }
             }

@@ -27,6 +27,21 @@
         }
     }
 
+    // SCTP, UDP-Lite and DCCP: ports, and the checksum of the last two.
+    state inner_ipv4_other_ports {
+        transition select(meta.one_pass_only) {
+            false:   inner_other_ports;
+            default: ports;
+        }
+    }
+
+    state inner_other_ports {
+        transition select(hdr.inner_ipv4.total_length >= 28) {
+            true:    inner_short_header;
+            default: ports;
+        }
+    }
+
     state inner_layer_4 {
         transition select(hdr.inner_ipv4.total_length >= 40) {
             true:    inner_long_layer_4;
@@ -55,12 +70,12 @@
     // A datagram that is too short for its layer 4 header has ports only.
     state inner_short_layer_4 {
         transition select(hdr.inner_ipv4.total_length >= 28, meta.protocol) {
-            (true, PROTOCOL_UDP): inner_short_udp;
+            (true, PROTOCOL_UDP): inner_short_header;
             default:              ports;
         }
     }
 
-    state inner_short_udp {
+    state inner_short_header {
         packet.extract(hdr.l4);
         meta.l4_source = hdr.l4.source;
         meta.l4_destination = hdr.l4.destination;
@@ -133,6 +148,64 @@
             ICMP_TIME_EXCEEDED .. ICMP_PARAMETER_PROBLEM: outer_icmp_error;
             default:                                      kind_icmp;
         }
+    }
+
+    // First fragments and further protocols. For a public address of a NAT they are dropped.
+    state outer_ipv4_rarer {
+        transition select(meta.one_pass_only) {
+            false:   outer_rarer;
+            default: accept;
+        }
+    }
+
+    state outer_rarer {
+        transition select(hdr.outer_ipv4.fragment_offset, hdr.outer_ipv4.more_fragments,
+                          hdr.outer_ipv4.protocol) {
+            (0, 1, PROTOCOL_TCP):     outer_first_tcp;
+            (0, 1, PROTOCOL_UDP):     outer_ports;
+            (0, 1, PROTOCOL_ICMP):    outer_first_icmp;
+            (0, _, PROTOCOL_SCTP):    outer_ports;
+            (0, _, PROTOCOL_UDPLITE): outer_ports;
+            (0, _, PROTOCOL_DCCP):    outer_ports;
+            default:                  accept;
+        }
+    }
+
+    state outer_first_tcp {
+        transition select(hdr.outer_ipv4.total_length >= 40) {
+            true:    outer_first_tcp_header;
+            default: accept;
+        }
+    }
+
+    state outer_first_tcp_header {
+        packet.extract(hdr.l4);
+        packet.extract(hdr.l4_rest);
+        transition accept;
+    }
+
+    state outer_ports {
+        transition select(hdr.outer_ipv4.total_length >= 28) {
+            true:    outer_ports_header;
+            default: accept;
+        }
+    }
+
+    state outer_ports_header {
+        packet.extract(hdr.l4);
+        transition accept;
+    }
+
+    state outer_first_icmp {
+        transition select(hdr.outer_ipv4.total_length >= 28) {
+            true:    outer_first_icmp_header;
+            default: accept;
+        }
+    }
+
+    state outer_first_icmp_header {
+        packet.extract(hdr.l4_icmp);
+        transition accept;
     }
 
     state outer_icmp_error {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// May the VM use a NAT, and which public addresses stand for it? A VPC without a NAT keeps its route
+// May the VM use the Internet, and which public addresses stand for it? A VPC without a NAT keeps its route
 // to the Internet: the packet goes to the CPU.
 //
 // A destination in the operator's own network (servers, routers, the gateway) is not the Internet.
@@ -13,7 +13,7 @@
 #include "nat_flow.p4"
 #include "verdicts.p4"
 
-control nat_source_step(inout headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
+control nat_source_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
     /// VMs of a subnet. Their addresses from `first_vm` on have the numbers from `first_subscriber`
     /// on in the pool of ports. They share `count` public addresses from `first_public` on, which are
     /// those from number `first_number` on in the pool. Each VM gets at most `blocks` blocks of 64
@@ -25,6 +25,25 @@ control nat_source_step(inout headers_t hdr, inout metadata_t meta, inout nat_fl
         nat.first_number = first_number;
         nat.public_count = count;
         nat.max_blocks = blocks;
+        nat.kind = nat_kind_t.session;
+    }
+
+    /// As `translate_subnet`, of one VM with port forwards.
+    action translate_with_forwards(ipv4_t first_vm, bit<32> first_subscriber, ipv4_t first_public,
+                                   bit<32> first_number, bit<32> count, bit<32> blocks) {
+        translate_subnet(first_vm, first_subscriber, first_public, first_number, count, blocks);
+        nat.kind = nat_kind_t.forward;
+    }
+
+    /// One VM with port forwards, of a VPC without a NAT.
+    action translate_forwards() {
+        nat.kind = nat_kind_t.only_forward;
+    }
+
+    /// One VM with an elastic address.
+    action translate_vm(ipv4_t address) {
+        nat.kind = nat_kind_t.elastic;
+        nat.new_address = address;
     }
 
     /// The VPC has a NAT, and the source is in none of its subnets.
@@ -38,12 +57,16 @@ control nat_source_step(inout headers_t hdr, inout metadata_t meta, inout nat_fl
     }
 
     /// One entry for each subnet of a VPC with a NAT, and one with `no_nat` for all its other sources.
+    /// One for each VM with an elastic address or with port forwards: it is the longest prefix.
     table nat_source {
         key = {
             meta.vpc:              exact @name("vpc");
             hdr.inner_ipv4.source: lpm   @name("source");
         }
-        actions = { translate_subnet; no_nat; @defaultonly without_nat; }
+        actions = {
+            translate_subnet; translate_with_forwards; translate_forwards; translate_vm; no_nat;
+            @defaultonly without_nat;
+        }
         const default_action = without_nat();
         size = 65536;
     }
@@ -67,16 +90,6 @@ control nat_source_step(inout headers_t hdr, inout metadata_t meta, inout nat_fl
         nat_source.apply();
         nat_refused.apply();
         meta.nat = nat_t.outbound;
-        // The outer header is that of the packet to be sent from here on, as behind `vm_nc`: plain IP
-        // to the destination itself. `nat_departure` ends the tunnel. Padding behind the tenant's
-        // packet is not sent.
-        if (hdr.outer_udp.length != hdr.inner_ipv4.total_length + 30) {
-            meta.trailer = true;
-        }
-        hdr.outer_ipv6.setInvalid();
-        hdr.outer_ipv4.setValid();
-        hdr.outer_ipv4.destination = hdr.inner_ipv4.destination;
-        hdr.outer_udp.length = hdr.inner_ipv4.total_length - 20;
     }
 }
 

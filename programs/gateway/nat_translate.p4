@@ -27,27 +27,29 @@ control nat_translate_step(inout headers_t hdr, inout metadata_t meta, in nat_fl
         }
 
         if (hdr.l4_icmp.isValid()) {
-            // An echo. ICMP has no pseudo-header.
+            // An echo; for an elastic address, also others, whose word here is unchanged. ICMP has no
+            // pseudo-header.
             sum.subtract({ hdr.l4_icmp.checksum, nat.local_port });
             sum.add({ nat.new_port });
             hdr.l4_icmp.checksum = sum.get();
             hdr.l4_icmp.identifier = nat.new_port;
-        } else {
-            if (nat.protocol == PROTOCOL_UDP) {
-                // RFC 768: a checksum of 0 means that there is none.
+        } else if (hdr.l4.isValid()) {
+            if (nat.protocol == PROTOCOL_TCP) {
+                sum.subtract({ hdr.l4_rest.checksum, old_address, nat.local_port });
+                sum.add({ nat.new_address, nat.new_port });
+                hdr.l4_rest.checksum = sum.get();
+            } else if (nat.protocol != PROTOCOL_SCTP) {   // it has no pseudo-header (RFC 9260)
+                // RFC 768, RFC 3828, section 3.1: a sum of 0 is sent as ones. In UDP, a checksum of
+                // 0 means that there is none; in DCCP, it is a sum (RFC 4340, section 9.1).
                 sum.subtract({ hdr.l4.checksum, old_address, nat.local_port });
                 sum.add({ nat.new_address, nat.new_port });
                 new_checksum = sum.get();
                 if (new_checksum == 0) {
                     new_checksum = 0xffff;
                 }
-                if (hdr.l4.checksum != 0) {
+                if (hdr.l4.checksum != 0 || nat.protocol == PROTOCOL_DCCP) {
                     hdr.l4.checksum = new_checksum;
                 }
-            } else {
-                sum.subtract({ hdr.l4_rest.checksum, old_address, nat.local_port });
-                sum.add({ nat.new_address, nat.new_port });
-                hdr.l4_rest.checksum = sum.get();
             }
             if (nat.is_outbound == 1) {
                 hdr.l4.source = nat.new_port;

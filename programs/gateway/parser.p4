@@ -122,7 +122,7 @@ parser gateway_parser(packet_in packet,
             (0, 0, PROTOCOL_UDP):  outer_udp;
             (0, 0, PROTOCOL_TCP):  outer_ipv4_tcp;    // nat_parser.p4
             (0, 0, PROTOCOL_ICMP): outer_ipv4_icmp;
-            default:               accept;
+            default:               outer_ipv4_rarer;
         }
     }
 
@@ -247,7 +247,7 @@ parser gateway_parser(packet_in packet,
             PROTOCOL_TCP:  inner_ipv4_tcp_or_udp;     // nat_parser.p4
             PROTOCOL_UDP:  inner_ipv4_tcp_or_udp;
             PROTOCOL_ICMP: inner_ipv4_icmp;
-            default:       ports;
+            default:       inner_ipv4_other_ports;
         }
     }
 

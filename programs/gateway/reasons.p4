@@ -83,9 +83,9 @@ enum bit<8> drop_reason_t {
     // To and from the Internet.
     no_nat                 = 64,   // the VPC has a NAT, but not for this source
     nat_destination        = 65,   // to the operator's own network, or a private address
-    nat_fragment           = 66,   // fragments have no ports
-    nat_protocol           = 67,   // neither TCP, UDP, an echo nor an ICMP error, or IPv4 options
-    nat_quote              = 68,   // an ICMP error whose quoted packet is malformed or has options
+    nat_fragment           = 66,   // fragments have no ports; those of elastic addresses pass
+    nat_protocol           = 67,   // of a NAT neither TCP, UDP, echo nor error; AH, redirects; IPv4 options
+    nat_quote              = 68,   // an ICMP error whose quoted packet is malformed, of another, or has options
     no_session             = 69,   // from the Internet, unasked, or an error about another packet
     tcp_without_syn        = 70,   // TCP of a VM without a session, other than the first packet
     nat_no_ports           = 71,   // no block of ports is free at the VM's public address

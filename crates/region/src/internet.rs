@@ -1,16 +1,20 @@
 //! The way to the Internet: public addresses that stand for machines, and their limits.
 
-use crate::fields::{NameText, non_null, present_list, required_list};
-use crate::spanned::{NumberWithPos, WithPos};
+use crate::fields::{NameText, non_null, optional_list, present_list, required_list};
+use crate::spanned::{NumberWithPos, SourcePos, WithPos};
 use crate::values::Prefix;
 use ipnet::{IpNet, Ipv4Net};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::fmt;
+use std::net::IpAddr;
 
 /// Ports of a block, which a machine gets at a time.
 pub const BLOCK_PORTS: u32 = 64;
 /// Ports of a public address that a NAT uses: 1024 to 65535.
 pub(crate) const ADDRESS_PORTS: u32 = 64_512;
+/// The lowest of them. Ports below are free for port forwards.
+pub(crate) const FIRST_NAT_PORT: u16 = 1024;
 /// Most ports of a machine for each protocol, without `ports_per_vm`.
 const DEFAULT_PORTS_PER_VM: u32 = 1024;
 
@@ -35,9 +39,17 @@ pub struct Internet {
     /// routes decide (`underlay: kernel`).
     #[serde(default, deserialize_with = "required_list")]
     pub uplinks: Vec<WithPos<NameText>>,
-    /// Sets of public addresses.
-    #[serde(deserialize_with = "required_list")]
+    /// Sets of public addresses that the machines of VPCs share. Default: none.
+    #[serde(default, deserialize_with = "required_list")]
     pub nats: Vec<Nat>,
+    /// Elastic addresses: public addresses of one machine each.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<ElasticAddress>>")]
+    pub elastic: Vec<ElasticAddress>,
+    /// Ports of public addresses that stand for ports of machines.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<PortForward>>")]
+    pub forwards: Vec<PortForward>,
     /// Destinations that machines cannot reach through a NAT, besides the underlay's addresses in this
     /// file. Default: the private ranges 10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12 and 192.168.0.0/16.
     #[serde(default, deserialize_with = "present_list")]
@@ -47,6 +59,76 @@ pub struct Internet {
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "NatTimeouts")]
     pub timeouts: Option<NatTimeouts>,
+}
+
+impl Internet {
+    /// Returns the position of the first public address.
+    pub(crate) fn first_address(&self) -> Option<SourcePos> {
+        let nat = self.nats.first().map(|nat| nat.name.at);
+        let elastic = || self.elastic.first().map(|elastic| elastic.address.at);
+        let forward = || self.forwards.first().map(|forward| forward.address.at);
+        nat.or_else(elastic).or_else(forward)
+    }
+}
+
+/// A public address that stands for one machine, in both directions and for all protocols.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ElasticAddress {
+    /// The public address, over IPv4.
+    pub address: WithPos<IpAddr>,
+    /// Name of the VPC.
+    pub vpc: WithPos<NameText>,
+    /// The machine: its address in the VPC.
+    pub vm: WithPos<IpAddr>,
+}
+
+/// Protocol of a port forward.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ForwardProtocol {
+    /// TCP.
+    Tcp = 6,
+    /// UDP.
+    Udp = 17,
+}
+
+impl fmt::Display for ForwardProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ForwardProtocol::Tcp => "TCP",
+            ForwardProtocol::Udp => "UDP",
+        })
+    }
+}
+
+/// A port of a public address that stands for a port of a machine.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortForward {
+    /// The public address, over IPv4. It can be one of a NAT; then the port is below 1024.
+    pub address: WithPos<IpAddr>,
+    /// The protocol.
+    pub protocol: ForwardProtocol,
+    /// The port of the public address.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub port: NumberWithPos<u16>,
+    /// Name of the VPC.
+    pub vpc: WithPos<NameText>,
+    /// The machine: its address in the VPC.
+    pub vm: WithPos<IpAddr>,
+    /// The port of the machine. Default: `port`.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u16>")]
+    #[schemars(range(min = 1, max = 65_535))]
+    pub vm_port: Option<NumberWithPos<u16>>,
+}
+
+impl PortForward {
+    /// Returns the port of the machine.
+    pub fn vm_port(&self) -> u16 {
+        self.vm_port.unwrap_or(self.port).value
+    }
 }
 
 /// Public addresses that stand for the machines of VPCs.

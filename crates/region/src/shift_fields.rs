@@ -2,7 +2,7 @@
 
 use crate::check::FlatRoute;
 use crate::host_side::{HostSide, PuntRates};
-use crate::internet::{Internet, Nat, NatTimeouts};
+use crate::internet::{ElasticAddress, Internet, Nat, NatTimeouts, PortForward};
 use crate::model::{
     AclRule, Answer, Extension, Gateway, IcmpLimits, IcmpRates, Peering, PolicyRoute, RegionFile, Remote, RemoteKind,
     Route, RouteTable, Server, Uplink, Vm, Vpc,
@@ -49,7 +49,9 @@ shift_fields!(Shift::relocate for IcmpLimits: too_big, other, reply, neighbours;
 shift_fields!(Shift::relocate for IcmpRates: vm, vpc; fixed:);
 shift_fields!(Shift::relocate for Server: name, address, uplinks; fixed:);
 shift_fields!(Shift::relocate for Remote: name, kind, address, vni, mac, uplinks, sources; fixed:);
-shift_fields!(Shift::relocate for Internet: uplinks, nats, refuse, timeouts; fixed:);
+shift_fields!(Shift::relocate for Internet: uplinks, nats, elastic, forwards, refuse, timeouts; fixed:);
+shift_fields!(Shift::relocate for ElasticAddress: address, vpc, vm; fixed:);
+shift_fields!(Shift::relocate for PortForward: address, port, vpc, vm, vm_port; fixed: protocol);
 shift_fields!(Shift::relocate for Nat: name, addresses, ports_per_vm; fixed:);
 
 impl Shift for NatTimeouts {

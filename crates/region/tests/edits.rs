@@ -45,7 +45,13 @@ vpcs:
     policy: [{from: 10.4.0.0/28, table: other}]
 peerings:
   - between: [a, b]
-internet: {uplinks: [u], nats: [{name: n, addresses: 203.0.113.0/30}]}
+internet:
+  uplinks: [u]
+  nats: [{name: n, addresses: 203.0.113.0/30}]
+  elastic:
+  - {address: 203.0.113.40, vpc: a, vm: 10.1.0.11}
+  - {address: 203.0.113.41, vpc: d, vm: 10.4.0.15}
+  forwards: [{address: 203.0.113.50, protocol: tcp, port: 443, vpc: a, vm: 10.1.0.12}]
 vms:
 - {name: a1, vpc: a, server: s, mac: '02:00:00:00:00:11', addresses: [10.1.0.11]}
 - {name: a2, vpc: a, server: t, mac: '02:00:00:00:00:12', addresses: [10.1.0.12, 10.1.1.12]}

@@ -52,6 +52,8 @@ fn everything() -> Value {
         }],
         "internet": {
             "uplinks": ["v"], "nats": [{"name": "n", "addresses": "203.0.113.0/28", "ports_per_vm": 128}],
+            "elastic": [{"address": "203.0.113.40", "vpc": "a", "vm": "10.0.0.5"}],
+            "forwards": [{"address": "203.0.113.1", "protocol": "tcp", "port": 443, "vpc": "a", "vm": "10.0.0.6", "vm_port": 8443}],
             "refuse": ["10.0.0.0/8"], "timeouts": {"udp": 300, "icmp": 60, "tcp_transitory": 240, "tcp_established": 7440},
         },
         "vpcs": [
@@ -76,7 +78,7 @@ fn everything() -> Value {
             {"name": "b", "vni": 2},
         ],
         "peerings": [{"between": ["a", "b"]}],
-        "vms": [{"name": "m", "vpc": "a", "server": "s", "mac": "02:00:00:00:00:09", "addresses": ["10.0.0.5"]}],
+        "vms": [{"name": "m", "vpc": "a", "server": "s", "mac": "02:00:00:00:00:09", "addresses": ["10.0.0.5", "10.0.0.6"]}],
     })
 }
 

@@ -41,6 +41,7 @@ fn a_version_has_the_code_of_its_passes() {
         "gateway.classify.group_vlan",
         "gateway.nat_source.nat_source",
         "gateway.nat_source.nat_refused",
+        "gateway.nat_forward.forwards",
         "gateway.nat_session.sessions",
     ]
     .into();
@@ -105,9 +106,9 @@ fn code_for_eight_packets_has_tcp_and_udp() {
         let (engine, batch, out) = run_in_lab(inner, 64);
         let sent = out.iter(&batch).filter(|(one, _)| matches!(one.verdict, packet::Verdict::Forward { .. })).count();
         assert_eq!(sent, 64, "{name}");
-        seen.push((name, engine.vector_packet_counts()));
+        seen.push((name, engine.vector_packet_counts(), engine.vector_refusal()));
     }
-    let left: Vec<(&str, bool, u64)> = seen.iter().map(|(name, [came, left])| (*name, *came >= 64, *left)).collect();
+    let left: Vec<(&str, bool, u64)> = seen.iter().map(|(name, [came, left], _)| (*name, *came >= 64, *left)).collect();
     assert_eq!(left, [("UDP", true, 0), ("TCP data", true, 0), ("SYN", true, 0)], "{seen:?}");
 }
 

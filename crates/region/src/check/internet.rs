@@ -32,9 +32,11 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, uplinks: &
     let index = names::index_names(report, "NAT", nats.map(|nat| &nat.name));
     let mut found = ResolvedInternet { uplinks: Vec::new(), vpc_nats: Vec::new() };
     if let Some(internet) = &file.internet {
-        let at = internet.nats.first().map_or(file.region.at, |nat| nat.name.at);
-        if internet.nats.is_empty() {
-            report.add(at, "`internet` has no NAT", "add one to `nats`, or remove `internet`");
+        let first = internet.first_address();
+        let at = first.unwrap_or(file.region.at);
+        if first.is_none() {
+            let help = "add some to `nats`, `elastic` or `forwards`, or remove `internet`";
+            report.add(at, "`internet` has no public addresses", help);
         }
         found.uplinks = resolve_uplinks(report, file, ("the Internet", at), &internet.uplinks, uplinks);
         check_nats(report, file, internet);
@@ -89,7 +91,7 @@ fn check_nats(report: &mut ProblemCollector, file: &RegionFile, internet: &Inter
 }
 
 /// Returns the addresses of the underlay, with their owners.
-fn underlay_addresses(file: &RegionFile) -> Vec<(IpAddr, &str, SourcePos)> {
+pub(super) fn underlay_addresses(file: &RegionFile) -> Vec<(IpAddr, &str, SourcePos)> {
     let gateway = file.gateway.vteps.iter().map(|vtep| (vtep.value, "the gateway", vtep.at));
     let hosts = file.uplinks.iter().flat_map(|uplink| &uplink.host).flat_map(|host| &host.addresses);
     let hosts = hosts.map(|address| (address.value, "the gateway's host side", address.at));

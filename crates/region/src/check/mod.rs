@@ -3,6 +3,7 @@
 //! Reports all problems, not just the first, and resolves names to indices.
 
 mod acl;
+mod elastic;
 mod host;
 mod internet;
 mod names;
@@ -50,6 +51,10 @@ pub struct ResolvedRegion {
     pub internet_uplinks: Vec<usize>,
     /// For each VPC, the index of its NAT.
     pub vpc_nats: Vec<Option<usize>>,
+    /// For each elastic address, the index of its VPC.
+    pub elastic_vpcs: Vec<usize>,
+    /// For each port forward, the index of its VPC.
+    pub forward_vpcs: Vec<usize>,
     /// For each VPC, indices of its peers.
     pub peers: Vec<Vec<usize>>,
     /// For each VPC, its route tables with resolved peerings: the main one, then `route_tables` in
@@ -106,6 +111,8 @@ fn check_into(mut report: ProblemCollector, file: RegionFile) -> Result<Resolved
     let subnets = vpcs::check(&mut report, &file);
     let internet::ResolvedInternet { uplinks: internet_uplinks, vpc_nats } =
         internet::check(&mut report, &file, &uplinks);
+    let elastic::ResolvedVpcs { elastic: elastic_vpcs, forwards: forward_vpcs } =
+        elastic::check(&mut report, &file, &vpcs);
     let peers = vpcs::check_peerings(&mut report, &file, &vpcs);
     let routes::FlattenedRoutes { tables, policies, peer_routes } =
         routes::check(&mut report, &file, &routes::RouteContext { vpcs: &vpcs, remotes: &remotes, peers: &peers });
@@ -121,6 +128,8 @@ fn check_into(mut report: ProblemCollector, file: RegionFile) -> Result<Resolved
         remote_uplinks,
         internet_uplinks,
         vpc_nats,
+        elastic_vpcs,
+        forward_vpcs,
         peers,
         tables,
         policies,

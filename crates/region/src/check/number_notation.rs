@@ -70,6 +70,9 @@ fn numbers(file: &RegionFile) -> Vec<(SourcePos, u32)> {
         all.extend(rates.flat_map(|rates| [of(&rates.vm), of(&rates.vpc)]));
     }
     let internet = file.internet.iter();
+    let forwards = internet.clone().flat_map(|internet| &internet.forwards);
+    let ports = forwards.flat_map(|forward| std::iter::once(&forward.port).chain(&forward.vm_port));
+    all.extend(ports.map(|number| (number.digits, u32::from(number.value))));
     all.extend(
         internet.clone().flat_map(|internet| &internet.nats).filter_map(|nat| nat.ports_per_vm.as_ref()).map(of),
     );

@@ -62,7 +62,11 @@ pub(super) fn edit_vms(
     let others = region.machines_of(|vpc| vpcs.contains(&vpc)).filter(|at| !old.contains(at));
     let count = new.len();
     let all: Vec<Vm> = new.iter().cloned().chain(others.map(|at| file.vms[at].clone())).collect();
-    let part = RegionFile { vpcs: vpcs.iter().map(bare).collect(), vms: all.into(), ..underlay_only(file) };
+    let part = RegionFile {
+        vpcs: vpcs.iter().map(bare).collect(),
+        vms: all.into(),
+        ..underlay_only(region, |vpc| vpcs.contains(&vpc))
+    };
     let checked = check("", part).ok()?;
     if are_names_taken(region, names, &old, &new) {
         return None;
@@ -123,7 +127,7 @@ pub(super) fn edit_vpcs(
         vpcs: reached.iter().map(|at| vpc(*at)).collect(),
         peerings: peerings.collect(),
         vms: machines.map(|at| file.vms[at].clone()).collect::<Vec<_>>().into(),
-        ..underlay_only(file)
+        ..underlay_only(region, |vpc| old.contains(&vpc))
     };
     let checked = check("", part).ok()?;
     let routes = routes_in_region(checked, &reached);
@@ -161,17 +165,30 @@ fn connected_vpcs(region: &ResolvedRegion, from: Range<usize>) -> Vec<usize> {
     reached.into_iter().collect()
 }
 
-/// Returns a region with the same underlay (servers, remotes, uplinks) and without tenants.
-fn underlay_only(file: &RegionFile) -> RegionFile {
+/// Returns a region with the same underlay (servers, remotes, uplinks, NATs) and without tenants. It has
+/// the elastic addresses and port forwards of the VPCs that `has_machines` selects: the part has all
+/// machines of these.
+fn underlay_only(region: &ResolvedRegion, has_machines: impl Fn(usize) -> bool) -> RegionFile {
+    let file = &region.file;
+    let mut internet = file.internet.clone();
+    if let Some(internet) = &mut internet {
+        internet.elastic = selected(&internet.elastic, &region.elastic_vpcs, &has_machines);
+        internet.forwards = selected(&internet.forwards, &region.forward_vpcs, &has_machines);
+    }
     RegionFile {
         region: file.region.clone(),
         gateway: file.gateway.clone(),
         uplinks: file.uplinks.clone(),
         servers: file.servers.clone(),
         remotes: file.remotes.clone(),
-        internet: file.internet.clone(),
+        internet: internet.filter(|internet| internet.first_address().is_some()),
         vpcs: Vec::new(),
         peerings: Vec::new(),
         vms: ItemList::default(),
     }
+}
+
+/// Returns the items of the VPCs that `is_wanted` selects. `vpcs` has the VPC of each.
+fn selected<T: Clone>(items: &[T], vpcs: &[usize], is_wanted: impl Fn(usize) -> bool) -> Vec<T> {
+    items.iter().zip(vpcs).filter(|(_, vpc)| is_wanted(**vpc)).map(|(item, _)| item.clone()).collect()
 }

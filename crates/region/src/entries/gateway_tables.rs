@@ -59,9 +59,9 @@ pub struct GatewayApi {
     pub(super) tunnel: FamilyPair<2>,
     /// Actions: packets of servers, packets of remotes.
     pub(super) source: FamilyPair<2>,
-    /// Actions over IPv4: tunnel addresses, other addresses, public addresses of NATs. Over IPv6, the
-    /// third is the first again.
-    pub(super) own_address: FamilyPair<3>,
+    /// Actions over IPv4: tunnel addresses, other addresses, public addresses of NATs, those with port
+    /// forwards, elastic addresses. Over IPv6, the last three are the first again.
+    pub(super) own_address: FamilyPair<5>,
     /// Actions: VPCs that accept all sources, VPCs with strict sources, VPCs with more options.
     pub(super) tenant: GatewayTable<3>,
     pub(super) vpc_source: FamilyPair<1>,
@@ -85,8 +85,11 @@ pub struct GatewayApi {
     /// Actions: addresses of a subnet, all others (the default action).
     pub(super) subnet_gateway_v6: GatewayTable<2>,
     pub(super) icmp_limits: GatewayTable<1>,
-    /// Actions: machines of a subnet, all other sources of a VPC.
-    pub(super) nat_source: GatewayTable<2>,
+    /// Actions: machines of a subnet, all other sources of a VPC, machines with port forwards with and
+    /// without a NAT, machines with elastic addresses.
+    pub(super) nat_source: GatewayTable<5>,
+    /// Actions: from machines, to machines.
+    pub(super) forwards: GatewayTable<2>,
     pub(super) nat_refused: GatewayTable<1>,
     /// Counters with one cell per VPC.
     pub(super) vpc_counters: Vec<ExternId>,
@@ -112,7 +115,11 @@ impl GatewayApi {
         let underlay_routes =
             &[("via_next_hop", 1), ("via_group", 2), ("via_limited_next_hop", 2), ("via_limited_group", 3)];
         let tunnels = &[("from_server", 0), ("from_remote", 0)];
-        let own_addresses = |third| [("tunnel_address", 0), ("router_address", 0), (third, 0)];
+        let own_addresses = |others: [_; 3]| {
+            let [nat, forwards, elastic] = others;
+            [("tunnel_address", 0), ("router_address", 0), nat, forwards, elastic]
+        };
+        let public = [("public_address", 0), ("forwarding_address", 0), ("elastic_address", 4)];
         let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0), ("reject", 0), ("reject_transit", 0)];
         Ok(GatewayApi {
             own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
@@ -121,8 +128,8 @@ impl GatewayApi {
             tunnel: find.pair("classify.tunnel_v", 2, tunnels)?,
             source: find.pair("classify.source_v", 1, tunnels)?,
             own_address: [
-                find.table("classify.own_address_v4", 1, &own_addresses("public_address"))?,
-                find.table("classify.own_address_v6", 1, &own_addresses("tunnel_address"))?,
+                find.table("classify.own_address_v4", 1, &own_addresses(public))?,
+                find.table("classify.own_address_v6", 1, &own_addresses([("tunnel_address", 0); 3]))?,
             ],
             tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3), ("set_vpc_with", 8)])?,
             vpc_source: find.pair("tenancy.vpc_source_v", 2, &[("allowed", 0)])?,
@@ -152,7 +159,18 @@ impl GatewayApi {
                 &[("gateway_v6", 1), ("outside_v6", 1)],
             )?,
             icmp_limits: find.table("icmp_limit.icmp_limits", 1, &[("set_limits", 4)])?,
-            nat_source: find.table("nat_source.nat_source", 2, &[("translate_subnet", 6), ("no_nat", 0)])?,
+            nat_source: find.table(
+                "nat_source.nat_source",
+                2,
+                &[
+                    ("translate_subnet", 6),
+                    ("no_nat", 0),
+                    ("translate_with_forwards", 6),
+                    ("translate_forwards", 0),
+                    ("translate_vm", 1),
+                ],
+            )?,
+            forwards: find.table("nat_forward.forwards", 5, &[("forward_to_internet", 2), ("forward_to_vm", 5)])?,
             nat_refused: find.table("nat_source.nat_refused", 1, &[("not_internet", 0)])?,
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
         })
@@ -170,7 +188,7 @@ impl GatewayApi {
         let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
         let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
         let icmp = [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id, self.icmp_limits.id];
-        let nat = [self.nat_source.id, self.nat_refused.id];
+        let nat = [self.nat_source.id, self.nat_refused.id, self.forwards.id];
         let single = [own_mac.id, self.own_vlan.id, self.group_vlan.id, tenant.id, remote.id, next_hop.id];
         single
             .into_iter()
@@ -190,6 +208,11 @@ impl GatewayApi {
 }
 
 impl GatewayApi {
+    /// Returns whether entries of the table can stand for public addresses of machines.
+    pub(super) fn has_public_addresses(&self, table: TableId) -> bool {
+        table == self.own_address[0].id || table == self.forwards.id
+    }
+
     /// Returns how the first key of a table identifies a VPC. `None` for tables of the underlay.
     pub(super) fn tenant_key(&self, table: TableId) -> Option<TenantKey> {
         let is_in = |tables: &[TableId]| tables.contains(&table);

@@ -3,20 +3,21 @@
 use super::EntryBuilder;
 use super::gateway_tables::{exact, lpm};
 use crate::check::{MAX_NAT_SUBSCRIBERS, ResolvedRegion};
-use crate::internet::{NatTimeouts, address_count, ipv4_network};
+use crate::internet::{Internet, Nat, NatTimeouts, address_count, ipv4_network};
 use crate::model::Vpc;
 use crate::spanned::SourcePos;
 use ipnet::{IpNet, Ipv4Net};
 use num_bigint::BigUint;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Ranges of addresses that are not on the Internet (RFC 1918; RFC 6598).
 const PRIVATE_RANGES: [([u8; 4], u8); 4] =
     [([10, 0, 0, 0], 8), ([100, 64, 0, 0], 10), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16)];
 
-/// Index of the action of a public address.
+/// Indices of the actions of a public address without and with port forwards.
 const PUBLIC: usize = 2;
+const FORWARDING: usize = 3;
 /// Indices of the actions of `nat_source`.
 const TRANSLATE: usize = 0;
 const NO_NAT: usize = 1;
@@ -97,14 +98,25 @@ impl EntryBuilder<'_> {
     pub(super) fn add_internet(&mut self) {
         let region = self.region;
         let Some(internet) = &region.file.internet else { return };
+        // Addresses with port forwards, which need not be of a NAT.
+        let mut forwards: BTreeMap<Ipv4Addr, SourcePos> = BTreeMap::new();
+        for forward in &internet.forwards {
+            if let IpAddr::V4(address) = forward.address.value {
+                forwards.entry(address).or_insert(forward.address.at);
+            }
+        }
         for nat in &internet.nats {
             let addresses = ipv4_network(nat.addresses.network()).into_iter().flat_map(|network| {
                 (u32::from(network.network())..=u32::from(network.broadcast())).map(Ipv4Addr::from)
             });
-            for address in addresses {
+            for address in addresses.filter(|address| !forwards.contains_key(address)) {
                 let entry = self.api.own_address[0].entry(vec![exact(u32::from(address))], PUBLIC, vec![]);
                 self.add_entry(entry, nat.name.at, format_args!("NAT {}", nat.name.value));
             }
+        }
+        for (address, at) in forwards {
+            let entry = self.api.own_address[0].entry(vec![exact(u32::from(address))], FORWARDING, vec![]);
+            self.add_entry(entry, at, format_args!("port forwards of {address}"));
         }
         self.add_refused();
     }
@@ -112,14 +124,9 @@ impl EntryBuilder<'_> {
     /// Adds the route to the Internet.
     pub(super) fn add_default_route(&mut self) {
         let region = self.region;
-        let Some(nat) = region.file.internet.iter().flat_map(|internet| &internet.nats).next() else { return };
+        let Some(at) = region.file.internet.as_ref().and_then(Internet::first_address) else { return };
         let key = lpm(Ipv4Net::default().into());
-        self.add_underlay_route_of(
-            key,
-            (Ipv4Addr::UNSPECIFIED.into(), &region.internet_uplinks),
-            nat.name.at,
-            "the Internet",
-        );
+        self.add_underlay_route_of(key, (Ipv4Addr::UNSPECIFIED.into(), &region.internet_uplinks), at, "the Internet");
     }
 
     /// Adds the destinations that no NAT reaches: all addresses of the underlay that the file has, and
@@ -138,7 +145,7 @@ impl EntryBuilder<'_> {
             add(prefix.network(), prefix.at, "refuse");
         }
         if internet.refuse.is_none() {
-            let at = internet.nats.first().map(|nat| nat.name.at).unwrap_or_default();
+            let at = internet.first_address().unwrap_or_default();
             for (address, len) in PRIVATE_RANGES {
                 add(IpNet::new_assert(Ipv4Addr::from(address).into(), len), at, "private addresses");
             }
@@ -171,26 +178,34 @@ impl EntryBuilder<'_> {
         }
     }
 
+    /// Returns the arguments of the entry for machines of a subnet.
+    pub(super) fn translation(&self, vpc: &Vpc, nat: &Nat, subnet: Ipv4Net) -> Vec<BigUint> {
+        let public = ipv4_network(nat.addresses.network()).unwrap_or_default();
+        let args = [
+            u32::from(subnet.network()),
+            self.numbers.nat_subscribers[&(vpc.name.value.to_string(), subnet)],
+            u32::from(public.network()),
+            self.numbers.public_addresses[&public],
+            size(public),
+            nat.blocks_per_vm(),
+        ];
+        args.map(BigUint::from).into()
+    }
+
     fn add_nat_sources_of(&mut self, vpc: &Vpc, nat: usize) {
         let Some(nat) = self.region.file.internet.as_ref().and_then(|internet| internet.nats.get(nat)) else { return };
         let name = &*vpc.name.value;
         let (id, at) = (self.numbers.vpcs[name], vpc.nat.as_ref().map_or(vpc.name.at, |nat| nat.at));
-        let Some(public) = ipv4_network(nat.addresses.network()) else { return };
-        let first_public = self.numbers.public_addresses[&public];
         let subnets: BTreeSet<Ipv4Net> =
             vpc.subnets.iter().filter_map(|subnet| ipv4_network(subnet.network())).collect();
         for subnet in &subnets {
-            let first = self.numbers.nat_subscribers[&(name.to_owned(), *subnet)];
-            let args = [
-                u32::from(subnet.network()),
-                first,
-                u32::from(public.network()),
-                first_public,
-                size(public),
-                nat.blocks_per_vm(),
-            ];
+            // A subnet of one machine has the entry of the machine.
+            if self.has_public_address(name, subnet) {
+                continue;
+            }
+            let args = self.translation(vpc, nat, *subnet);
             let keys = vec![exact(id), lpm((*subnet).into())];
-            let entry = self.api.nat_source.entry(keys, TRANSLATE, args.map(BigUint::from).into());
+            let entry = self.api.nat_source.entry(keys, TRANSLATE, args);
             self.add_entry(entry, at, format_args!("VPC {name}: NAT {} for {subnet}", nat.name.value));
         }
         if !subnets.contains(&Ipv4Net::default()) {

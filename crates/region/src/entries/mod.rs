@@ -7,6 +7,7 @@ mod acl;
 mod acl_transit;
 mod changes;
 mod diff;
+mod elastic;
 mod gateway_tables;
 mod icmp;
 mod ids;
@@ -86,6 +87,8 @@ pub enum RegionPart {
     NextHops,
     /// The routes to servers and remotes with these addresses, which depend on the path's MTU.
     RoutesTo(BTreeSet<IpAddr>),
+    /// Elastic addresses and port forwards of all VPCs.
+    PublicAddresses,
     /// VPCs by index, with their machines, and the lists of transit paths through one of them.
     Vpcs(BTreeSet<usize>),
 }
@@ -93,7 +96,7 @@ pub enum RegionPart {
 impl RegionPart {
     fn has_vpc(&self, vpc: usize) -> bool {
         match self {
-            RegionPart::Whole => true,
+            RegionPart::Whole | RegionPart::PublicAddresses => true,
             RegionPart::Underlay | RegionPart::NextHops | RegionPart::RoutesTo(_) => false,
             RegionPart::Vpcs(vpcs) => vpcs.contains(&vpc),
         }
@@ -132,6 +135,7 @@ pub fn visit(
         RegionPart::Underlay => maker.add_underlay(),
         RegionPart::NextHops => maker.add_next_hops(),
         RegionPart::RoutesTo(addresses) => maker.add_underlay_routes(|address| addresses.contains(&address)),
+        RegionPart::PublicAddresses => maker.add_public_addresses(),
         RegionPart::Vpcs(_) => maker.add_vpcs(),
         RegionPart::Whole => {
             maker.add_underlay();
@@ -159,6 +163,7 @@ impl EntryBuilder<'_> {
         self.add_strict_sources();
         self.add_machines();
         self.add_nat_sources();
+        self.add_public_addresses();
     }
 
     /// Passes an entry to the visitor. `what` and `at` describe its origin.

@@ -31,8 +31,21 @@ pub fn source_of(
     entry: EntryKey<'_>,
 ) -> Option<String> {
     let part = part_with_entry(state, region, api, numbers, entry)?;
+    let find = |part| find_in(state, (region, file), api, numbers, (part, entry));
+    // Own addresses are those of the gateway, and those that stand for machines.
+    find(&part).or_else(|| api.has_public_addresses(entry.table).then(|| find(&RegionPart::PublicAddresses)).flatten())
+}
+
+/// Returns the source of an entry of a part of the region.
+fn find_in(
+    state: &ControlState,
+    (region, file): (&ResolvedRegion, &str),
+    api: &GatewayApi,
+    numbers: &IdAssignments,
+    (part, entry): (&RegionPart, EntryKey<'_>),
+) -> Option<String> {
     let mut found = None;
-    visit(region, api, numbers, &part, &mut |made, source| {
+    visit(region, api, numbers, part, &mut |made, source| {
         if made.table != entry.table || made.priority != entry.priority || found.is_some() {
             return;
         }

@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 use std::collections::BTreeSet;
 
 /// Limit of TCP segments in the entry of a VPC without one.
-const NO_MSS_LIMIT: u16 = u16::MAX;
+pub(super) const NO_MSS_LIMIT: u16 = u16::MAX;
 
 /// Converts arguments of an action.
 fn action_args<const N: usize>(args: [u32; N]) -> Vec<BigUint> {

@@ -121,7 +121,13 @@ fn router_address(subnet: IpNet, taken: impl Fn(IpAddr) -> bool) -> IpAddr {
 /// region does not use.
 fn internet(region: &ResolvedRegion) -> Option<Internet> {
     let internet = region.file.internet.as_ref()?;
-    let public: Vec<IpNet> = internet.nats.iter().map(|nat| nat.addresses.network()).collect();
+    let mut public: Vec<IpNet> = internet.nats.iter().map(|nat| nat.addresses.network()).collect();
+    let elastic = internet.elastic.iter().map(|elastic| elastic.address.value);
+    for address in elastic.chain(internet.forwards.iter().map(|forward| forward.address.value)) {
+        if !public.iter().any(|prefix| prefix.contains(&address)) {
+            public.push(address.into());
+        }
+    }
     let blocks = [[203, 0, 113], [198, 51, 100], [192, 0, 2]];
     let addresses = |[a, b, c]: [u8; 3]| [193, 200].map(|last| IpAddr::from([a, b, c, last]));
     let is_free = |both: &[IpAddr; 2]| !public.iter().any(|prefix| both.iter().any(|address| prefix.contains(address)));

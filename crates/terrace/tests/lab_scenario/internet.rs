@@ -8,10 +8,10 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread::spawn;
 use std::time::Duration;
 
-const HOST: &str = "203.0.113.200";
+pub const HOST: &str = "203.0.113.200";
 
 /// The lab's region with a way to the Internet: `red` has a NAT, `green` has only the route.
-fn region() -> String {
+pub fn region() -> String {
     let text = std::fs::read_to_string(region_file()).unwrap();
     let changes = [
         (

@@ -15,5 +15,6 @@ mod icmp;
 mod internet;
 mod links;
 mod place;
+mod public_addresses;
 mod readme;
 mod tc_hook;

@@ -186,9 +186,19 @@ pub struct Gateway {
 impl Gateway {
     /// A NAT with these public addresses, and as many ports for each VM.
     pub fn new(public: &str, ports: u32) -> Gateway {
+        Gateway::of_region(&REGION.replace("PUBLIC", public).replace("PORTS", &ports.to_string()))
+    }
+
+    /// A region that has other public addresses in the place of the NAT.
+    pub fn with_internet(internet: &str) -> Gateway {
+        let nat = "nats: [{name: n, addresses: PUBLIC, ports_per_vm: PORTS}]";
+        assert!(REGION.contains(nat));
+        Gateway::of_region(&REGION.replace(nat, internet))
+    }
+
+    fn of_region(text: &str) -> Gateway {
         let pipeline = gateway::pipeline().expect("the gateway compiles");
-        let text = REGION.replace("PUBLIC", public).replace("PORTS", &ports.to_string());
-        let region = region::parse("region.yaml", &text).unwrap_or_else(|problems| panic!("{problems}"));
+        let region = region::parse("region.yaml", text).unwrap_or_else(|problems| panic!("{problems}"));
         let mut numbers = IdAssignments::default();
         let entries = region::entries(&region, "region.yaml", &pipeline, &mut numbers).expect("entries");
         let batch = region::diff(region::GatewayEntries::default(), entries);

@@ -1,5 +1,6 @@
 //! Requirements of RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP), RFC 6888 and RFC 7857 for the
-//! gateway's NAT, one test each, on the interpreter and in native code.
+//! gateway's NAT, one test each, on the interpreter and in native code. `public_addresses.rs` has those of
+//! elastic addresses and port forwards.
 //!
 //! Not done, and why: RFC 4787 REQ-1 and RFC 5382 REQ-1 (mapping depends on the remote, as in other
 //! clouds, so that ports suffice; RFC 7857, section 3), REQ-4 (port parity; RFC 7857, section 8), REQ-9
@@ -7,6 +8,7 @@
 //! REQ-14 (fragments), RFC 5508 REQ-3a (options in quoted packets, which the NAT never sent).
 
 mod fixture;
+mod public_addresses;
 
 use fixture::*;
 use std::collections::BTreeSet;

@@ -36,6 +36,7 @@ fn the_gateway_has_a_form() {
     let others: BTreeSet<&str> =
         others.iter().filter_map(|(_, table)| table.preamble.name.rsplit('.').next()).collect();
     let expected = [
+        "forwards",
         "group_vlan",
         "icmp_limits",
         "nat_refused",
