@@ -16,4 +16,5 @@ mod internet;
 mod links;
 mod place;
 mod readme;
+mod security_groups;
 mod tc_hook;
