@@ -197,8 +197,8 @@ control gateway(inout headers_t hdr,
                 }
             }
 
-            // Do the security groups of both VMs permit the flow? Behind the translation of a packet from
-            // the Internet, and before that of one to it, so that both directions have the VM's address.
+            // Do the security groups of both VMs permit the flow? Behind the translation of a packet
+            // from the Internet, and before that of one to it: both have the VM's own address here.
             if (!meta.one_pass_only && (meta.has_groups || meta.from_internet)) {
                 groups.apply(hdr, meta);
             }

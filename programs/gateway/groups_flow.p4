@@ -45,7 +45,7 @@ struct group_flow_t {
     bit<16>       to_port;
     bool          is_echo;
     bool          from_asks;   // an echo: `from` sends the requests
-    bit<16>       service;     // what a rule names: the port of the answering side, or ICMP type and code
+    bit<16>       service;     // what a rule names: the port of the target, or ICMP type and code
     bool          is_tcp;
     bool          is_error;    // an ICMP error about a packet of the flow
     bool          is_message;  // an ICMP message without an answer: judged alone, no flow
@@ -138,8 +138,8 @@ control groups_flow_step(in headers_t hdr, in metadata_t meta, inout group_flow_
                            && (hdr.l4_icmp.type == ICMP_UNREACHABLE
                                || hdr.l4_icmp.type >= ICMP_TIME_EXCEEDED
                                    && hdr.l4_icmp.type <= ICMP_PARAMETER_PROBLEM)) {
-                // The quoted header has to be right (RFC 5508, section 4, REQ-3), and of a packet that the
-                // receiver has sent; the payload is not there.
+                // The quoted header has to be right (RFC 5508, section 4, REQ-3), and of a packet that
+                // the receiver has sent; the payload is not there.
                 flow.is_error = true;
                 flow.opens = false;
                 flow.unknown = drop_reason_t.group_error;

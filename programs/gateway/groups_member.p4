@@ -11,9 +11,9 @@
 
 control groups_member_step(in headers_t hdr, in bool is_vm, in vni_t vni, in ipv4_t address_v4,
                            in ipv6_t address_v6, inout group_member_t member) {
-    /// A VM with groups. `any_out` and `any_in`: its rules permit all that it sends, or all that is sent
-    /// to it. `keeps`: its flows outlive a change of its rules. `picks_up`: a TCP connection of which the
-    /// gateway has not seen the first packet may go on.
+    /// A VM with groups. `any_out` and `any_in`: its rules permit all that it sends, or all that is
+    /// sent to it. `keeps`: its flows outlive a change of its rules. `picks_up`: a TCP connection may
+    /// go on whose first packet the gateway has not seen.
     action in_groups(policy_t policy, bit<1> any_out, bit<1> any_in, bit<1> keeps, bit<1> picks_up) {
         member.policy = policy;
         member.any_out = (bool) any_out;

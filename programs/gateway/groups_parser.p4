@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// States of the parser for TCP and ICMP directly behind IPv6, whose flags, identifiers and quotations
-// security groups need. They are part of `gateway_parser`, which includes this file. UDP needs only its ports. A
-// switch has none of these headers: it reads ports, type and code.
+// States of the parser for TCP and ICMP directly behind IPv6, whose flags, identifiers and quotes
+// security groups need. `gateway_parser` includes this file. UDP needs only its ports. A switch has
+// none of these headers: it reads ports, type and code.
 
 #ifndef GATEWAY_GROUPS_PARSER_P4
 #define GATEWAY_GROUPS_PARSER_P4
 
     state inner_ipv6_tcp {
-        transition select(meta.one_pass_only, hdr.inner_ipv6.payload_length >= 20) {
-            (false, true): inner_long_layer_4;   // nat_parser.p4
-            default:       ports;
+        transition select(meta.one_pass_only) {
+            false:   inner_ipv6_tcp_header;
+            default: ports;
+        }
+    }
+
+    state inner_ipv6_tcp_header {
+        transition select(hdr.inner_ipv6.payload_length >= 20) {
+            true:    inner_long_layer_4;   // nat_parser.p4
+            default: ports;
         }
     }
 

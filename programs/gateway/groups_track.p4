@@ -17,8 +17,8 @@ const ExpireTimeProfileId_t FLOW_ICMP           = (ExpireTimeProfileId_t) 5;
 const ExpireTimeProfileId_t FLOW_TCP_TRANSITORY = (ExpireTimeProfileId_t) 6;
 const ExpireTimeProfileId_t FLOW_TCP            = (ExpireTimeProfileId_t) 7;
 
-/// In the place of the protocol: an echo for which the higher side asks. So the requests of both sides are
-/// two flows, although they can have one identifier. 255 is reserved, so it is no protocol.
+/// In the place of the protocol: an echo for which the higher side asks. So the requests of both
+/// sides are two flows, although they can have one identifier. 255 is reserved: no protocol has it.
 const bit<8> ECHO_OF_HIGH_SIDE = 255;
 
 /// Parameters of `tracked`.
@@ -41,10 +41,10 @@ control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_memb
     bit<8>  protocol;
     bool    is_self;   // both sides are one VM
 
-    /// A packet of a flow that `opener`'s rules and `target`'s rules permitted when it began. It restarts
-    /// the idle time; an ICMP error does not (RFC 5508, section 4.4). A TCP connection is established
-    /// with the answer to its SYN, until a FIN or RST. No sequence number is checked, so neither ends the
-    /// flow: it has a shorter idle time from then on (RFC 7857, section 2.2).
+    /// A packet of a flow that the rules of `opener` and `target` permitted when it began. It restarts
+    /// the idle time; an ICMP error does not (RFC 5508, section 4.4). TCP is established with the
+    /// answer to its SYN, until a FIN or RST. No sequence number is checked, so neither ends the flow:
+    /// it has a shorter idle time from then on (RFC 7857, section 2.2).
     action tracked(bit<1> low_opened, policy_t opener, policy_t target) {
         flow.is_known = true;
         flow.from_opened = (low_opened == 1) == flow.from_is_low;

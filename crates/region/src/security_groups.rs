@@ -1,7 +1,6 @@
 //! Security groups: stateful rules of machines.
 
-use crate::fields::{non_null, optional_list};
-use crate::model::Name;
+use crate::fields::{NameText, non_null, optional_list};
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::values::{Ports, Prefix, Protocol};
 use schemars::JsonSchema;
@@ -13,7 +12,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct SecurityGroup {
     /// Name, unique in the VPC.
-    pub name: Name,
+    pub name: WithPos<NameText>,
     /// What is permitted. Default: nothing.
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<GroupRule>>>")]
@@ -46,16 +45,16 @@ pub struct GroupRule {
     pub from: Option<WithPos<Prefix>>,
     /// With `ingress`: security group of the other side, which is a machine of this VPC.
     #[serde(default, deserialize_with = "non_null")]
-    #[schemars(with = "Name")]
-    pub from_group: Option<Name>,
+    #[schemars(with = "WithPos<NameText>")]
+    pub from_group: Option<WithPos<NameText>>,
     /// With `egress`: addresses of the other side; default any.
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "WithPos<Prefix>")]
     pub to: Option<WithPos<Prefix>>,
     /// With `egress`: security group of the other side, which is a machine of this VPC.
     #[serde(default, deserialize_with = "non_null")]
-    #[schemars(with = "Name")]
-    pub to_group: Option<Name>,
+    #[schemars(with = "WithPos<NameText>")]
+    pub to_group: Option<WithPos<NameText>>,
     /// Destination ports of the first packet; default any. Only with tcp, udp, sctp, udplite or dccp.
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "WithPos<Ports>")]
@@ -77,7 +76,7 @@ impl GroupRule {
     }
 
     /// Returns the security group of the other side.
-    pub fn peer_group(&self) -> Option<&Name> {
+    pub fn peer_group(&self) -> Option<&WithPos<NameText>> {
         self.from_group.as_ref().or(self.to_group.as_ref())
     }
 }
