@@ -39,6 +39,7 @@
 #include "nat_translate.p4"
 #include "nat_error.p4"
 #include "nat_departure.p4"
+#include "groups.p4"
 #include "underlay.p4"
 #include "inner_rewrite.p4"
 #include "encap.p4"
@@ -81,6 +82,7 @@ control gateway(inout headers_t hdr,
     nat_translate_step()                     nat_translate;
     nat_error_step()                         nat_error;
     nat_departure_step()                     nat_departure;
+    groups_step()                            groups;
     underlay_step()                          underlay;
     inner_rewrite_step()                     inner_rewrite;
     encap_step()                             encap;
@@ -155,6 +157,11 @@ control gateway(inout headers_t hdr,
                     to_cpu(meta, punt_reason_t.tcp_mss);
                 }
 
+                // A switch tracks no flows.
+                if (meta.one_pass_only && meta.has_groups) {
+                    to_cpu(meta, punt_reason_t.security_groups);
+                }
+
                 // Which tunnel end point serves the destination?
                 if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
                     remote_end.apply(hdr, meta);
@@ -204,6 +211,12 @@ control gateway(inout headers_t hdr,
                 } else {
                     nat_path.apply(hdr, meta);
                 }
+            }
+
+            // Do the security groups of both VMs permit the flow? Behind the translation of a packet
+            // from the Internet, and before that of one to it: both have the VM's own address here.
+            if (!meta.one_pass_only && (meta.has_groups || meta.from_internet)) {
+                groups.apply(hdr, meta);
             }
         }
 

@@ -68,6 +68,12 @@ const bit<8> ICMP_ECHO_REQUEST      = 8;
 const bit<8> ICMP_TIME_EXCEEDED     = 11;
 const bit<8> ICMP_PARAMETER_PROBLEM = 12;
 
+/// Types of ICMPv6 (RFC 4443): the first and the last error, and echo.
+const bit<8> ICMPV6_UNREACHABLE       = 1;
+const bit<8> ICMPV6_PARAMETER_PROBLEM = 4;
+const bit<8> ICMPV6_ECHO_REQUEST      = 128;
+const bit<8> ICMPV6_ECHO_REPLY        = 129;
+
 /// RFC 7348, section 5.
 const bit<16> UDP_PORT_VXLAN = 4789;
 
@@ -285,8 +291,8 @@ struct headers_t {
     nd_option_h nd_option_3;
     ipv4_h      quoted_ipv4;
     ipv6_h      quoted_ipv6;
-    l4_h        quoted_l4;       // only in the first pass of an ICMP error to or from the Internet,
-    l4_icmp_h   quoted_echo;     //   as is `quoted_ipv4`
+    l4_h        quoted_l4;       // only in the first pass of an ICMP error, as are then the IP headers
+    l4_icmp_h   quoted_echo;     //   before them
     quote_256_h quote_512;
     quote_256_h quote_256;
     quote_128_h quote_128;

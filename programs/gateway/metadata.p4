@@ -134,6 +134,7 @@ struct metadata_t {
     bool          limits_mss;      // one of both VPCs has a limit of TCP segments, in bytes:
     bit<16>       mss_v4;          //   over IPv4
     bit<16>       mss_v6;          //   over IPv6
+    bool          has_groups;      // the VPC has security groups, or peerings connect it with one that has
     scope_t       scope;
     list_t        in_list;         // list that decides after the source VPC's list
     vni_t         to_vni;          // VNI of the sent packet

@@ -54,6 +54,7 @@ parser gateway_parser(packet_in packet,
         meta.opens_tcp = false;
         meta.answers_neighbours = false;
         meta.limits_mss = false;
+        meta.has_groups = false;
         meta.sender = sender_t.unknown;
         meta.to_router_address = false;
         meta.from_internet = false;
@@ -293,13 +294,19 @@ parser gateway_parser(packet_in packet,
     state inner_ipv6_ports {
         verify(hdr.inner_ipv6.payload_length >= 4, error.InnerLength);
         meta.protocol = hdr.inner_ipv6.next_header;
-        transition ports;
+        transition select(hdr.inner_ipv6.next_header) {
+            PROTOCOL_TCP: inner_ipv6_tcp;    // groups_parser.p4
+            default:      ports;
+        }
     }
 
     state inner_ipv6_icmp {
         verify(hdr.inner_ipv6.payload_length >= 4, error.InnerLength);
         meta.protocol = hdr.inner_ipv6.next_header;
-        transition icmp;
+        transition select(meta.one_pass_only) {
+            false:   inner_icmpv6;           // groups_parser.p4
+            default: icmp;
+        }
     }
 
     state inner_ipv6_walk {
@@ -329,6 +336,8 @@ parser gateway_parser(packet_in packet,
     #include "tcp_parser.p4"
     // Layer 4 of IPv4, which a NAT can change.
     #include "nat_parser.p4"
+    // Layer 4 of IPv6, which security groups read.
+    #include "groups_parser.p4"
 
     // ---- options and extension headers --------------------------------------------------------
     // IPv4 options, IPv6 extension headers (RFC 8200, section 4; RFC 7045) and authentication

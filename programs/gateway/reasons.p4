@@ -87,10 +87,21 @@ enum bit<8> drop_reason_t {
     nat_protocol           = 67,   // of a NAT neither TCP, UDP, echo nor error; AH, redirects; IPv4 options
     nat_quote              = 68,   // an ICMP error whose quoted packet is malformed, of another, or has options
     no_session             = 69,   // from the Internet, unasked, or an error about another packet
-    tcp_without_syn        = 70,   // TCP of a VM without a session, other than the first packet
+    tcp_without_syn        = 70,   // TCP without a session or a tracked flow, other than the first packet
     nat_no_ports           = 71,   // no block of ports is free at the VM's public address
     nat_quota              = 72,   // the VM has as many ports as it may
-    nat_table_full         = 73    // no further session has room, or another one has the port
+    nat_table_full         = 73,   // no further session has room, or another one has the port
+
+    // Security groups.
+    group_denied_out       = 80,   // no rule of the sender's groups permits the flow
+    group_denied_in        = 81,   // no rule of the receiver's groups permits the flow
+    group_unasked          = 82,   // an echo reply without a request
+    group_flow_ended       = 83,   // the rules no longer permit the packet's flow
+    group_table_full       = 84,   // no further flow has room
+    group_error            = 85,   // an ICMP error about no tracked flow, or with a malformed quotation
+    group_fragment         = 86,   // a later fragment before the first of its datagram, or of IPv6
+    group_port_0           = 87,   // port 0
+    group_headers          = 88    // TCP or ICMP cut off, or behind options or extension headers
 }
 
 enum bit<8> punt_reason_t {
@@ -108,7 +119,8 @@ enum bit<8> punt_reason_t {
     icmp_error             = 138,  // ICMP and ICMPv6 errors, such as packet too big
     neighbour              = 139,  // a VM asks for the gateway's MAC, from a switch, which cannot answer
     tcp_mss                = 140,  // TCP with SYN of a VPC with a limit, from a switch, which reads no options
-    vlan                   = 141   // a frame with a VLAN tag, from a switch, which has no entries of VLANs
+    vlan                   = 141,  // a frame with a VLAN tag, from a switch, which has no entries of VLANs
+    security_groups        = 143   // of a VPC with security groups, from a switch, which tracks no flows
 }
 
 #endif

@@ -35,10 +35,11 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
     }
 
     /// Like the others, for a VPC with more options: whether it restricts its sources, whether the
-    /// gateway answers ARP and neighbour solicitations, and whether the packets that open TCP
-    /// connections must not ask for more bytes of data in a segment than `mss_v4` or `mss_v6`.
+    /// gateway answers ARP and neighbour solicitations, whether the packets that open TCP
+    /// connections must not ask for more bytes of data in a segment than `mss_v4` or `mss_v6`, and
+    /// whether it or a VPC that peerings connect with it has security groups.
     action set_vpc_with(vpc_t vpc, instance_t instance, extensions_t refused, bit<1> strict,
-                        bit<1> answers, bit<1> limits, bit<16> mss_v4, bit<16> mss_v6) {
+                        bit<1> answers, bit<1> limits, bit<16> mss_v4, bit<16> mss_v6, bit<1> groups) {
         meta.vpc = vpc;
         meta.instance = instance;
         meta.refused = refused;
@@ -47,6 +48,7 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
         meta.limits_mss = (bool) limits;
         meta.mss_v4 = mss_v4;
         meta.mss_v6 = mss_v6;
+        meta.has_groups = (bool) groups;
         vpc_received.count(vpc);
     }
 

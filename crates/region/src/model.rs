@@ -4,6 +4,7 @@ use crate::fields::{NameText, item_list, non_null, optional_list, required_list}
 use crate::host_side::{HostSide, PuntRates};
 use crate::internet::Internet;
 use crate::item_list::ItemList;
+use crate::security_groups::SecurityGroup;
 use crate::spanned::{NumberWithPos, WithPos};
 use crate::underlay_source::{DEFAULT_MAX_ROUTES, MAIN_TABLE, UnderlaySource};
 use crate::values::{Mac, Ports, Prefix, Protocol, TcpMss};
@@ -306,6 +307,18 @@ pub struct Vpc {
     /// Action for traffic that matches no rule.
     #[serde(default)]
     pub acl_default: AclAction,
+    /// Security groups: stateful rules of machines that name them. Default: none.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<SecurityGroup>>")]
+    pub security_groups: Vec<SecurityGroup>,
+    /// With security groups: flows go on after a change of rules that no longer permits them. Default:
+    /// they end with their next packet.
+    #[serde(default)]
+    pub keep_established: bool,
+    /// With security groups: a TCP connection may begin with a segment other than the first, if the
+    /// rules permit it, as after the loss of all flows. Default: such segments are dropped.
+    #[serde(default)]
+    pub tcp_pick_up: bool,
     /// Accept packets of the VPC only from servers with machines of it and from remotes of its
     /// routes. Otherwise, they are accepted from all servers and remotes.
     #[serde(default)]
@@ -376,6 +389,9 @@ impl Vpc {
             policy: Vec::new(),
             acl: Vec::new(),
             acl_default: AclAction::default(),
+            security_groups: Vec::new(),
+            keep_established: false,
+            tcp_pick_up: false,
             strict_sources: false,
             drop: Vec::new(),
         }
@@ -514,4 +530,8 @@ pub struct Vm {
     /// Its addresses, each within a subnet of the VPC.
     #[serde(deserialize_with = "required_list")]
     pub addresses: Vec<WithPos<IpAddr>>,
+    /// Names of the VPC's security groups whose rules restrict it. Default: none, no restriction.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<Name>>")]
+    pub groups: Vec<Name>,
 }

@@ -7,6 +7,7 @@ use crate::model::{
     AclRule, Answer, Extension, Gateway, IcmpLimits, IcmpRates, Peering, PolicyRoute, RegionFile, Remote, RemoteKind,
     Route, RouteTable, Server, Uplink, Vm, Vpc,
 };
+use crate::security_groups::{GroupRule, SecurityGroup};
 use crate::shift::{Shift, ShiftInside};
 use crate::spanned::SourcePos;
 
@@ -35,13 +36,15 @@ macro_rules! shift_fields {
 }
 
 shift_fields!(Shift::relocate for RegionFile: region, gateway, uplinks, servers, remotes, internet, vpcs, peerings, vms; fixed:);
-shift_fields!(Shift::relocate for Vm: name, vpc, server, mac, addresses; fixed:);
-shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, routes, route_tables, policy, acl, drop; fixed: acl_default, strict_sources);
+shift_fields!(Shift::relocate for Vm: name, vpc, server, mac, addresses, groups; fixed:);
+shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, routes, route_tables, policy, acl, security_groups, drop; fixed: acl_default, strict_sources, keep_established, tcp_pick_up);
+shift_fields!(Shift::relocate for SecurityGroup: name, rules; fixed:);
 shift_fields!(Shift::relocate for RouteTable: name, routes; fixed:);
 shift_fields!(Shift::relocate for PolicyRoute: from, table; fixed:);
 shift_fields!(Shift::relocate for FlatRoute: origin; fixed: prefix, scope, target, via);
 shift_fields!(ShiftInside::relocate_inside for Route: to, peer, remote, vni; fixed: internet, blackhole);
 shift_fields!(ShiftInside::relocate_inside for AclRule: priority, protocol, from, to, source_ports, ports, icmp_type, icmp_code; fixed: action, direction);
+shift_fields!(ShiftInside::relocate_inside for GroupRule: protocol, from, from_group, to, to_group, ports, icmp_type, icmp_code; fixed: direction);
 shift_fields!(Shift::relocate for Gateway: mac, vteps, sources, table, max_routes, min_path_mtu, flow_secret, punt_rates, icmp_limits; fixed: underlay);
 shift_fields!(Shift::relocate for Uplink: name, port, mac, peer_mac, vlan, mtu, host; fixed:);
 shift_fields!(Shift::relocate for HostSide: tap, interface, addresses; fixed:);

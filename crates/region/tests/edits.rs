@@ -22,6 +22,13 @@ vpcs:
   - name: a
     vni: 1
     subnets: [10.1.0.0/24, 10.1.1.0/24]
+    security_groups:
+      - {name: web, rules: [{direction: ingress, protocol: tcp, ports: 80}, {direction: egress, to_group: db}]}
+      - name: db
+        rules:
+          - {direction: ingress, from_group: web, protocol: udp, ports: 53}
+          - {direction: ingress, protocol: icmp, icmp_type: 8, from: 10.2.0.0/24}
+    keep_established: false
     routes:
       - {to: 172.16.0.0/16, peer: b}
       - {to: 20.0.0.0/8, blackhole: true}
@@ -53,8 +60,8 @@ internet:
   - {address: 203.0.113.41, vpc: d, vm: 10.4.0.15}
   forwards: [{address: 203.0.113.50, protocol: tcp, port: 443, vpc: a, vm: 10.1.0.12}]
 vms:
-- {name: a1, vpc: a, server: s, mac: '02:00:00:00:00:11', addresses: [10.1.0.11]}
-- {name: a2, vpc: a, server: t, mac: '02:00:00:00:00:12', addresses: [10.1.0.12, 10.1.1.12]}
+- {name: a1, vpc: a, server: s, mac: '02:00:00:00:00:11', addresses: [10.1.0.11], groups: [web]}
+- {name: a2, vpc: a, server: t, mac: '02:00:00:00:00:12', addresses: [10.1.0.12, 10.1.1.12], groups: [db, web]}
 # On both servers.
 - name: b1
   vpc: b

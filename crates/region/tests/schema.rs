@@ -74,11 +74,21 @@ fn everything() -> Value {
                     {"priority": 8, "action": "deny", "protocol": "icmp", "icmp_type": 8, "icmp_code": 0},
                 ],
                 "acl_default": "permit", "strict_sources": true, "drop": ["ipv4_options", "routing"],
+                "security_groups": [
+                    {"name": "g", "rules": [
+                        {"direction": "ingress", "protocol": "tcp", "from": "10.1.0.0/24", "ports": "80-90"},
+                        {"direction": "egress", "protocol": "icmp", "to_group": "h", "icmp_type": 8, "icmp_code": 0},
+                    ]},
+                    {"name": "h", "rules": [
+                        {"direction": "ingress", "from_group": "g"}, {"direction": "egress", "to": "10.1.0.0/24"},
+                    ]},
+                ],
+                "keep_established": true, "tcp_pick_up": true,
             },
             {"name": "b", "vni": 2},
         ],
         "peerings": [{"between": ["a", "b"]}],
-        "vms": [{"name": "m", "vpc": "a", "server": "s", "mac": "02:00:00:00:00:09", "addresses": ["10.0.0.5", "10.0.0.6"]}],
+        "vms": [{"name": "m", "vpc": "a", "server": "s", "mac": "02:00:00:00:00:09", "addresses": ["10.0.0.5", "10.0.0.6"], "groups": ["g"]}],
     })
 }
 

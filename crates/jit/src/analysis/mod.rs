@@ -8,6 +8,7 @@ pub mod flow;
 pub mod frame_slots;
 pub mod header_adjacency;
 pub mod headers;
+pub mod held_ports;
 pub mod node;
 pub mod order;
 pub mod path_clones;

@@ -5,6 +5,7 @@
 //! stage processes packets in order, because each object then sees the same sequence of calls. If
 //! an object is accessed in two stages, packets run one by one.
 
+use super::held_ports::ports_stay_in_stage;
 use ir::{Entity, ExternArg, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Type};
 use ir::{added_table, packet_written_tables};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,9 +67,9 @@ impl OrderConstraints {
     ) -> OrderConstraints {
         let mut users: BTreeMap<OrderedState, BTreeSet<usize>> = BTreeMap::new();
         let mut depends_on_time = false;
-        let has_pool = has_port_pool(pipeline);
+        let moves_ports = moves_ports(pipeline);
         for site in sites {
-            for state in call_states(&site.inst, has_pool) {
+            for state in call_states(&site.inst, moves_ports) {
                 users.entry(state).or_default().insert(site.stage);
             }
             depends_on_time |= executes_meter(&site.inst) || takes_port(&site.inst);
@@ -108,10 +109,11 @@ pub fn share_ordered_state(first: &Pipeline, second: &Pipeline) -> bool {
 /// Returns the ordered states of a program. `written`: for each table, whether packets add entries
 /// to it.
 fn ordered_states(pipeline: &Pipeline, written: &[bool]) -> BTreeSet<OrderedState> {
+    let moves_ports = moves_ports(pipeline);
     let insts = pipeline.controls.values().flat_map(|control| control.body.insts());
     let mut states: BTreeSet<OrderedState> = insts
         .filter(|data| matches!(data.inst, Inst::Extern { func, .. } if func.is_stateful()))
-        .flat_map(|data| call_states(&data.inst, has_port_pool(pipeline)))
+        .flat_map(|data| call_states(&data.inst, moves_ports))
         .collect();
     let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
     let metered = |table: &TableId| pipeline.tables[*table].direct_meter.is_some();
@@ -121,14 +123,16 @@ fn ordered_states(pipeline: &Pipeline, written: &[bool]) -> BTreeSet<OrderedStat
     states
 }
 
-fn has_port_pool(pipeline: &Pipeline) -> bool {
-    pipeline.externs.values().any(|object| matches!(object.kind, ExternKind::PortPool { .. }))
+/// Returns whether a packet can take a port in one stage and add its entry in another.
+fn moves_ports(pipeline: &Pipeline) -> bool {
+    let has_pool = pipeline.externs.values().any(|object| matches!(object.kind, ExternKind::PortPool { .. }));
+    has_pool && !ports_stay_in_stage(pipeline)
 }
 
-/// Returns the ordered states that a call accesses. `has_pool`: whether the program has a pool of
-/// ports. A port that is taken in one stage or pass and used in another must not meet other packets.
-fn call_states(inst: &Inst, has_pool: bool) -> impl Iterator<Item = OrderedState> {
-    let moves_ports = has_pool && (takes_port(inst) || added_table(inst).is_some());
+/// Returns the ordered states that a call accesses. `moves_ports`: a port that is taken in one stage or
+/// pass can be used in another, and must not meet other packets there.
+fn call_states(inst: &Inst, moves_ports: bool) -> impl Iterator<Item = OrderedState> {
+    let moves_ports = moves_ports && (takes_port(inst) || added_table(inst).is_some());
     ordered_state(inst).into_iter().chain(moves_ports.then_some(OrderedState::TakenPorts))
 }
 

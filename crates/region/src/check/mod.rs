@@ -9,6 +9,7 @@ mod internet;
 mod names;
 pub(crate) mod number_notation;
 mod routes;
+mod security_groups;
 mod sources;
 mod underlay;
 mod usable;
@@ -120,6 +121,7 @@ fn check_into(mut report: ProblemCollector, file: RegionFile) -> Result<Resolved
     acl::check_transit_paths(&mut report, &file, &tables);
     acl::check_extensions(&mut report, &file);
     sources::check(&mut report, &file);
+    security_groups::check(&mut report, &file, &vpcs);
     let vm_locations = vms::check(&mut report, &file, &vpcs, &servers, &subnets);
     report.finish()?;
     Ok(ResolvedRegion {

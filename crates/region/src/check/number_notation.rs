@@ -92,6 +92,9 @@ fn numbers_of(vpcs: &[Vpc]) -> Vec<(SourcePos, u32)> {
         all.extend(vpc.acl.iter().map(|rule| of(&rule.priority)));
         let icmp = vpc.acl.iter().flat_map(|rule| rule.icmp_type.iter().chain(&rule.icmp_code));
         all.extend(icmp.map(|number| (number.digits, u32::from(number.value))));
+        let rules = vpc.security_groups.iter().flat_map(|group| &group.rules);
+        let icmp = rules.flat_map(|rule| rule.icmp_type.iter().chain(&rule.icmp_code));
+        all.extend(icmp.map(|number| (number.digits, u32::from(number.value))));
         all.extend(routes(vpc).filter_map(|route| route.vni.as_ref()).map(of));
     }
     all

@@ -54,9 +54,10 @@ pub(super) fn edit_vms(
     for vm in &new {
         vpcs.insert(*vpc_indices.get(&*vm.vpc.value)?);
     }
-    // The check of machines only needs the subnets of their VPCs.
+    // The check of machines only needs the subnets and security groups of their VPCs.
     let bare = |index: &usize| Vpc {
         subnets: file.vpcs[*index].subnets.clone(),
+        security_groups: file.vpcs[*index].security_groups.clone(),
         ..Vpc::name_and_vni_only(&file.vpcs[*index])
     };
     let others = region.machines_of(|vpc| vpcs.contains(&vpc)).filter(|at| !old.contains(at));

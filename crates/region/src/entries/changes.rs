@@ -83,7 +83,7 @@ pub fn changes(
             changes.others += 1;
         }
     }
-    for (profile, ns) in super::internet::expire_times(region) {
+    for (profile, ns) in super::expire_times(region) {
         if state.expire_times().get(&profile) != Some(&ns) {
             changes.batch.updates.push(StateUpdate::ExpireTime(profile, ns));
             changes.others += 1;

@@ -44,6 +44,8 @@ pub(super) enum TenantKey {
     RouteTable,
     /// The id of a VPC or of the list of a transit path.
     List,
+    /// The number of a policy.
+    Policy,
 }
 
 /// The tables of both IP versions, IPv4 first.
@@ -91,6 +93,10 @@ pub struct GatewayApi {
     /// Actions: from machines, to machines.
     pub(super) forwards: GatewayTable<2>,
     pub(super) nat_refused: GatewayTable<1>,
+    /// The policies of machines, by source and by destination.
+    pub(super) members: [FamilyPair<1>; 2],
+    /// The rules of policies, for what machines send and for what is sent to them.
+    pub(super) group_rules: [FamilyPair<1>; 2],
     /// Counters with one cell per VPC.
     pub(super) vpc_counters: Vec<ExternId>,
 }
@@ -120,6 +126,7 @@ impl GatewayApi {
             [("tunnel_address", 0), ("router_address", 0), nat, forwards, elastic]
         };
         let public = [("public_address", 0), ("forwarding_address", 0), ("elastic_address", 4)];
+        let (members, rules) = (&[("in_groups", 5)], &[("allow", 0)]);
         let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0), ("reject", 0), ("reject_transit", 0)];
         Ok(GatewayApi {
             own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,
@@ -131,7 +138,7 @@ impl GatewayApi {
                 find.table("classify.own_address_v4", 1, &own_addresses(public))?,
                 find.table("classify.own_address_v6", 1, &own_addresses([("tunnel_address", 0); 3]))?,
             ],
-            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3), ("set_vpc_with", 8)])?,
+            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3), ("set_vpc_with", 9)])?,
             vpc_source: find.pair("tenancy.vpc_source_v", 2, &[("allowed", 0)])?,
             policy_route: find.pair("policy_routing.policy_route_v", 2, &[("use_instance", 1)])?,
             route: find.pair("routing.route_v", 2, routes)?,
@@ -172,6 +179,8 @@ impl GatewayApi {
             )?,
             forwards: find.table("nat_forward.forwards", 5, &[("forward_to_internet", 2), ("forward_to_vm", 5)])?,
             nat_refused: find.table("nat_source.nat_refused", 1, &[("not_internet", 0)])?,
+            members: [find.pair("groups.member_from.v", 2, members)?, find.pair("groups.member_to.v", 2, members)?],
+            group_rules: [find.pair("groups.rules_out.v", 5, rules)?, find.pair("groups.rules_in.v", 5, rules)?],
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
         })
     }
@@ -204,6 +213,7 @@ impl GatewayApi {
             .chain(ids(underlay_route))
             .chain(icmp)
             .chain(nat)
+            .chain(self.members.iter().chain(&self.group_rules).flat_map(ids))
     }
 }
 
@@ -216,10 +226,12 @@ impl GatewayApi {
     /// Returns how the first key of a table identifies a VPC. `None` for tables of the underlay.
     pub(super) fn tenant_key(&self, table: TableId) -> Option<TenantKey> {
         let is_in = |tables: &[TableId]| tables.contains(&table);
-        if table == self.tenant.id || is_in(&ids(&self.vm_nc)) {
+        if table == self.tenant.id || is_in(&ids(&self.vm_nc)) || self.members.iter().any(|pair| is_in(&ids(pair))) {
             Some(TenantKey::Vni)
         } else if is_in(&ids(&self.route)) {
             Some(TenantKey::RouteTable)
+        } else if self.group_rules.iter().any(|pair| is_in(&ids(pair))) {
+            Some(TenantKey::Policy)
         } else if [
             ids(&self.acl_out),
             ids(&self.acl_in),

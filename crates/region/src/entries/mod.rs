@@ -14,6 +14,7 @@ mod ids;
 mod internet;
 mod kernel_paths;
 mod ports;
+mod security_groups;
 mod sources;
 mod tcp_mss;
 mod tenants;
@@ -25,6 +26,7 @@ pub use gateway_tables::{GatewayApi, NotAGateway};
 pub use ids::{IdAssignments, PathMtus, TransitPath};
 pub use kernel_paths::{KernelSources, kernel_changes};
 pub use ports::PortStates;
+pub(crate) use security_groups::policy_rows;
 pub use sources::{EntryKey, source_of};
 pub use underlay::{DEFAULT_MTU, defaults};
 
@@ -67,13 +69,18 @@ pub fn entries(
         entries: Vec::new(),
         defaults: defaults(region, &api, numbers),
         counters_to_reset: reused,
-        expire_times: internet::expire_times(region),
+        expire_times: expire_times(region),
     };
     all.entries.reserve(region.file.vms.len());
     visit(region, &api, numbers, &RegionPart::Whole, &mut |entry, source| {
         all.entries.push(entry.with_provenance(source.text(file)));
     });
     Ok(all)
+}
+
+/// Returns the idle times of entries that packets add, by expire time profile, in nanoseconds.
+fn expire_times(region: &ResolvedRegion) -> Vec<(u8, u64)> {
+    internet::expire_times(region).into_iter().chain(security_groups::expire_times()).collect()
 }
 
 /// A part of a region for which entries are built together.
@@ -164,6 +171,7 @@ impl EntryBuilder<'_> {
         self.add_machines();
         self.add_nat_sources();
         self.add_public_addresses();
+        self.add_security_groups();
     }
 
     /// Passes an entry to the visitor. `what` and `at` describe its origin.

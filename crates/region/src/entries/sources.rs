@@ -69,10 +69,13 @@ fn part_with_entry(
         Some(key) => key,
     };
     let KeyMatch::Exact(first) = state.layout(entry.table).unpack(entry.key).into_iter().next()? else { return None };
-    let first = first.to_u32()?;
+    let first = match vpc_of {
+        TenantKey::Policy => super::security_groups::vni_of_policy(first.to_u64()?),
+        TenantKey::Vni | TenantKey::RouteTable | TenantKey::List => first.to_u32()?,
+    };
     let named = |name: &str| (0..).zip(&region.file.vpcs).find(|(_, vpc)| &*vpc.name.value == name).map(|(at, _)| at);
     let vpcs: BTreeSet<usize> = match vpc_of {
-        TenantKey::Vni => {
+        TenantKey::Vni | TenantKey::Policy => {
             (0..).zip(&region.file.vpcs).filter(|(_, vpc)| vpc.vni.value == first).map(|(v, _)| v).collect()
         }
         TenantKey::RouteTable => {

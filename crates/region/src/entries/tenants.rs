@@ -34,16 +34,19 @@ fn subnet_mask(subnet: IpNet) -> [u32; 2] {
 impl EntryBuilder<'_> {
     pub(super) fn add_tenants(&mut self) {
         let (region, part) = (self.region, self.part);
+        let meet_groups = super::security_groups::vpcs_that_meet_groups(region);
         for (v, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
             let name = &*vpc.name.value;
             let main = self.route_table_id(name, "");
             let mut args = action_args([self.numbers.vpcs[name], main, vpc.dropped_extensions().into()]);
             let mut action = usize::from(vpc.strict_sources);
             let (answers, mss) = (vpc.answers(Answer::Neighbours), self.mss_limits(vpc));
-            if answers || mss.is_some() {
+            let groups = meet_groups.contains(&v);
+            if answers || mss.is_some() || groups {
                 action = 2;
                 args.extend([vpc.strict_sources, answers, mss.is_some()].map(|option| BigUint::from(u8::from(option))));
                 args.extend(mss.unwrap_or([NO_MSS_LIMIT; 2]).map(BigUint::from));
+                args.push(BigUint::from(u8::from(groups)));
             }
             let entry = self.api.tenant.entry(vec![exact(vpc.vni.value)], action, args);
             self.add_entry(entry, vpc.name.at, format_args!("VPC {name}"));

@@ -9,6 +9,7 @@ mod host;
 mod names;
 mod numbers;
 mod peers;
+mod security_groups;
 mod underlay;
 mod yaml;
 

@@ -17,4 +17,5 @@ mod links;
 mod place;
 mod public_addresses;
 mod readme;
+mod security_groups;
 mod tc_hook;

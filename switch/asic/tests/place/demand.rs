@@ -41,7 +41,7 @@ fn the_gateways_tables_are_as_the_program_declares_them() {
     let tenant = table("tenancy.tenant");
     assert_eq!(
         (tenant.kind, tenant.key_bits(), tenant.data_bits(), tenant.entries),
-        (MemoryMatchKind::Exact, 24, 87, 1 << 20)
+        (MemoryMatchKind::Exact, 24, 88, 1 << 20)
     );
     assert_eq!(tenant.keys[0].name, "vni");
     assert_eq!(tenant.attached.len(), 1);
@@ -138,7 +138,7 @@ fn the_parser_has_its_states() {
     assert_eq!((start.name.as_str(), start.extracts, start.selects), ("start", 112, 16));
     let next: Vec<&str> = start.next.iter().map(|n| program.parser[*n].name.as_str()).collect();
     assert_eq!(next, ["outer_ipv4", "outer_ipv6", "kind_arp", "kind_link_protocol", "outer_vlan"]);
-    assert_eq!(program.parser.len(), 102);
+    assert_eq!(program.parser.len(), 103);
 }
 
 #[test]

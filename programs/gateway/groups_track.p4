@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Is the packet's flow known? One entry serves both directions: its key has the lower side first, and
+// its data say which side began the flow, and by which rules (docs/decisions/0050-*). The first packet
+// adds the entry, if the rules permit it. Other packets pass without any rule.
+
+#ifndef GATEWAY_GROUPS_TRACK_P4
+#define GATEWAY_GROUPS_TRACK_P4
+
+#include "metadata.p4"
+#include "groups_flow.p4"
+#include "verdicts.p4"
+
+// Expire time profiles. TABLES.md has the times.
+const ExpireTimeProfileId_t FLOW_OTHER          = (ExpireTimeProfileId_t) 4;
+const ExpireTimeProfileId_t FLOW_ICMP           = (ExpireTimeProfileId_t) 5;
+const ExpireTimeProfileId_t FLOW_TCP_TRANSITORY = (ExpireTimeProfileId_t) 6;
+const ExpireTimeProfileId_t FLOW_TCP            = (ExpireTimeProfileId_t) 7;
+
+/// In the place of the protocol: an echo for which the higher side asks. So the requests of both
+/// sides are two flows, although they can have one identifier. 255 is reserved: no protocol has it.
+const bit<8> ECHO_OF_HIGH_SIDE = 255;
+
+/// Parameters of `tracked`.
+struct tracked_t {
+    bit<1>   low_opened;
+    policy_t opener;
+    policy_t target;
+}
+
+control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_member_t from,
+                          in group_member_t to, inout group_flow_t flow) {
+    vni_t   low_vni;
+    vni_t   high_vni;
+    ipv4_t  low_v4;
+    ipv4_t  high_v4;
+    ipv6_t  low_v6;
+    ipv6_t  high_v6;
+    bit<16> low_port;
+    bit<16> high_port;
+    bit<8>  protocol;
+    bool    is_self;   // both sides are one VM
+
+    /// A packet of a flow that the rules of `opener` and `target` permitted when it began. It restarts
+    /// the idle time; an ICMP error does not (RFC 5508, section 4.4). TCP is established with the
+    /// answer to its SYN, until a FIN or RST. No sequence number is checked, so neither ends the flow:
+    /// it has a shorter idle time from then on (RFC 7857, section 2.2).
+    action tracked(bit<1> low_opened, policy_t opener, policy_t target) {
+        flow.is_known = true;
+        flow.from_opened = (low_opened == 1) == flow.from_is_low;
+        flow.opener_then = opener;
+        flow.target_then = target;
+        if (flow.is_error) {
+        } else if (flow.is_tcp) {
+            bool closes = (hdr.l4_rest.flags & (TCP_FIN | TCP_RST)) != 0;
+            bool opens = (hdr.l4_rest.flags & TCP_SYN) != 0 && !flow.from_opened;
+            update_expire_info(true, closes || opens, closes ? FLOW_TCP_TRANSITORY : FLOW_TCP);
+        } else {
+            restart_expire_timer();
+        }
+    }
+
+    /// The first packet of a flow adds it. A connection that is picked up counts as established.
+    action open_flow() {
+        if (flow.unknown != drop_reason_t.none) {
+            drop(meta, flow.unknown);
+        }
+        ExpireTimeProfileId_t profile = FLOW_OTHER;
+        if (flow.is_tcp) {
+            profile = (hdr.l4_rest.flags & (TCP_SYN | TCP_FIN)) == 0 ? FLOW_TCP : FLOW_TCP_TRANSITORY;
+        } else if (flow.is_echo) {
+            profile = FLOW_ICMP;
+        }
+        tracked_t data = { (bit<1>) flow.from_is_low, from.policy, to.policy };
+        bool is_added = add_entry("tracked", data, profile);
+        if (!is_added) {
+            drop(meta, drop_reason_t.group_table_full);
+        }
+    }
+
+    table flows_v4 {
+        key = {
+            low_vni:       exact @name("low_vni");
+            high_vni:      exact @name("high_vni");
+            low_v4:        exact @name("low") @format(IPV4_ADDRESS);
+            high_v4:       exact @name("high") @format(IPV4_ADDRESS);
+            low_port:      exact @name("low_port");
+            high_port:     exact @name("high_port");
+            protocol:      exact @name("protocol");
+        }
+        actions = { @tableonly tracked; @defaultonly open_flow; }
+        const default_action = open_flow();
+        add_on_miss = true;
+        pna_idle_timeout = PNA_IdleTimeout_t.AUTO_DELETE;
+        size = 4194304;
+    }
+
+    table flows_v6 {
+        key = {
+            low_vni:       exact @name("low_vni");
+            high_vni:      exact @name("high_vni");
+            low_v6:        exact @name("low") @format(IPV6_ADDRESS);
+            high_v6:       exact @name("high") @format(IPV6_ADDRESS);
+            low_port:      exact @name("low_port");
+            high_port:     exact @name("high_port");
+            protocol:      exact @name("protocol");
+        }
+        actions = { @tableonly tracked; @defaultonly open_flow; }
+        const default_action = open_flow();
+        add_on_miss = true;
+        pna_idle_timeout = PNA_IdleTimeout_t.AUTO_DELETE;
+        size = 4194304;
+    }
+
+    apply {
+        flow.is_known = false;
+        if (hdr.inner_ipv4.isValid()) {
+            is_self = flow.from_vni == flow.to_vni && flow.from_v4 == flow.to_v4;
+            flow.from_is_low = flow.from_vni < flow.to_vni
+                || flow.from_vni == flow.to_vni
+                    && (flow.from_v4 < flow.to_v4
+                        || flow.from_v4 == flow.to_v4 && flow.from_port <= flow.to_port);
+        } else {
+            is_self = flow.from_vni == flow.to_vni && flow.from_v6 == flow.to_v6;
+            flow.from_is_low = flow.from_vni < flow.to_vni
+                || flow.from_vni == flow.to_vni
+                    && (flow.from_v6 < flow.to_v6
+                        || flow.from_v6 == flow.to_v6 && flow.from_port <= flow.to_port);
+        }
+        low_vni = flow.from_is_low ? flow.from_vni : flow.to_vni;
+        high_vni = flow.from_is_low ? flow.to_vni : flow.from_vni;
+        low_port = flow.from_is_low ? flow.from_port : flow.to_port;
+        high_port = flow.from_is_low ? flow.to_port : flow.from_port;
+        protocol = flow.protocol;
+        if (flow.is_echo && flow.from_asks != flow.from_is_low && !is_self) {
+            protocol = ECHO_OF_HIGH_SIDE;
+        }
+        if (hdr.inner_ipv4.isValid()) {
+            low_v4 = flow.from_is_low ? flow.from_v4 : flow.to_v4;
+            high_v4 = flow.from_is_low ? flow.to_v4 : flow.from_v4;
+            flows_v4.apply();
+        } else {
+            low_v6 = flow.from_is_low ? flow.from_v6 : flow.to_v6;
+            high_v6 = flow.from_is_low ? flow.to_v6 : flow.from_v6;
+            flows_v6.apply();
+        }
+    }
+}
+
+#endif
