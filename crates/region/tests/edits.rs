@@ -215,3 +215,23 @@ fn a_name_is_taken_by_a_machine_of_any_vpc() {
         document.apply(document.edit(BASE).expect("a machine less"));
     }
 }
+
+#[test]
+fn rules_that_are_equal_for_a_machine_are_one_entry() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/gateway/gateway.ir");
+    let program = std::fs::read_to_string(program).expect("the program is there");
+    let pipeline = Arc::new(ir::text::parse(&program).expect("a pipeline"));
+    let api = GatewayApi::new(&pipeline).expect("a gateway");
+    // a2 is in both groups that rules of `db` name, and 1 is ICMP over IPv4.
+    let rules = ["from_group: db, protocol: udp, ports: 53", "protocol: icmp", "protocol: 1"];
+    let more: String = rules.map(|rule| format!("          - {{direction: ingress, {rule}}}\n")).concat();
+    let at = "          - {direction: ingress, from_group: web, protocol: udp, ports: 53}\n";
+    let document = Document::parse("r.yaml", BASE.replacen(at, &format!("{at}{more}"), 1)).expect("it is right");
+    let mut numbers = IdAssignments::default();
+    numbers.assign(&document.region);
+    let entries = part(&document, &api, &numbers, &RegionPart::Whole).entries;
+    let keys: Vec<String> =
+        entries.iter().map(|entry| format!("{:?} {:?} {}", entry.table, entry.keys, entry.priority)).collect();
+    let distinct: std::collections::BTreeSet<&String> = keys.iter().collect();
+    assert_eq!(distinct.len(), keys.len(), "{keys:#?}");
+}

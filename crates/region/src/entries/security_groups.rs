@@ -95,16 +95,20 @@ impl<'a> RuleMatch<'a> {
         }
     }
 
+    fn prefix(&self) -> Option<IpNet> {
+        match self.peer {
+            Peer::Prefix(prefix) => Some(prefix),
+            Peer::Any | Peer::Group(_) => None,
+        }
+    }
+
     fn permits_all(&self) -> bool {
         self.peer == Peer::Any && self.protocols.is_none()
     }
 
     /// Returns whether the rule can match packets over IPv4 (0) or IPv6 (1).
     fn is_about(&self, v6: usize) -> bool {
-        let of_peer = match self.peer {
-            Peer::Prefix(prefix) => usize::from(prefix.addr().is_ipv6()) == v6,
-            Peer::Any | Peer::Group(_) => true,
-        };
+        let of_peer = self.prefix().is_none_or(|prefix| usize::from(prefix.addr().is_ipv6()) == v6);
         of_peer && self.version.is_none_or(|version| version == v6)
     }
 }
@@ -182,7 +186,7 @@ fn peers_of(rule: &RuleMatch<'_>, policies: &BTreeMap<Vec<&str>, Policy<'_>>) ->
     }
 }
 
-/// Returns the number of rules in the tables of both IP versions for these sets of groups.
+/// Returns the number of rules in the tables of both IP versions for these sets of groups, at most.
 pub(crate) fn policy_rows(vpc: &Vpc, sets: &BTreeSet<Vec<&str>>) -> usize {
     let policies = policies(vpc, sets);
     let rules = policies.values().flat_map(|policy| [true, false].into_iter().flat_map(|out| policy.looked_up(out)));
@@ -245,9 +249,14 @@ impl EntryBuilder<'_> {
 
     fn add_policy_rules(&mut self, vpc: &Vpc, policy: &Policy<'_>, policies: &BTreeMap<Vec<&str>, Policy<'_>>) {
         for (is_egress, tables) in [true, false].into_iter().zip(&self.api.group_rules) {
+            // Rules that name two groups are one for a machine that is in both.
+            let mut seen = BTreeSet::new();
             for (rule, (at, group)) in policy.looked_up(is_egress) {
                 for v6 in [0, 1].into_iter().filter(|v6| rule.is_about(*v6)) {
                     for peer in peers_of(rule, policies) {
+                        if !seen.insert((v6, peer, rule.prefix(), rule.protocols.map(|of| of[v6]), rule.service)) {
+                            continue;
+                        }
                         let keys = rule_keys(policy.number, peer, rule, v6);
                         let entry = tables[v6].entry(keys, 0, vec![]).with_priority(1);
                         let direction = if is_egress { "egress" } else { "ingress" };
@@ -263,15 +272,12 @@ impl EntryBuilder<'_> {
 fn rule_keys(policy: u64, peer: Option<u64>, rule: &RuleMatch<'_>, v6: usize) -> Vec<KeyMatch> {
     let ternary = |value: BigUint, mask: BigUint| KeyMatch::Ternary { value, mask };
     let open = || ternary(BigUint::default(), BigUint::default());
-    let address = match rule.peer {
-        Peer::Prefix(prefix) => ternary(number(prefix.network()), number(prefix.netmask())),
-        Peer::Any | Peer::Group(_) => open(),
-    };
+    let address = rule.prefix().map(|prefix| ternary(number(prefix.network()), number(prefix.netmask())));
     let protocol = rule.protocols.map(|protocols| BigUint::from(protocols[v6]));
     vec![
         exact(policy),
         peer.map_or_else(open, |peer| ternary(peer.into(), u64::MAX.into())),
-        address,
+        address.unwrap_or_else(open),
         protocol.map_or_else(open, |protocol| ternary(protocol, 0xffu8.into())),
         KeyMatch::Range { lo: rule.service[0].into(), hi: rule.service[1].into() },
     ]
