@@ -180,6 +180,11 @@ impl WorkerFlows {
         results
     }
 
+    /// Prefetches what taking a port touches for these subscribers of a pool.
+    pub fn prefetch_ports(&self, pool: ExternId, subscribers: &[u32]) {
+        self.shared.ports.prefetch(pool, subscribers);
+    }
+
     /// Returns an entry that this worker has added in this batch.
     pub fn entry(&self, table: TableId, record: RecordId) -> Option<EntryRef<'_>> {
         self.members.get(table.index())?.as_ref()?.entry(record)

@@ -92,6 +92,13 @@ impl PortPools {
         }
     }
 
+    /// Prefetches what taking a port touches for these subscribers of a pool.
+    pub fn prefetch(&self, object: ExternId, subscribers: &[u32]) {
+        if let Some(pool) = self.pools.iter().find(|pool| pool.object == object) {
+            pool.ports.lock().prefetch(subscribers);
+        }
+    }
+
     fn pool_of(&self, lease: u32) -> Option<(&Pool, u32)> {
         let position = self.pools.partition_point(|pool| pool.first_lease <= lease).checked_sub(1)?;
         let pool = &self.pools[position];

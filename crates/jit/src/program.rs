@@ -14,6 +14,7 @@ use crate::packet_written::PacketWrittenTables;
 use crate::plan::frame_layout::FrameLayout;
 use crate::plan::in_place_forward::InPlaceForward;
 use crate::plan::memory_layout::MemoryLayout;
+use crate::plan::pool_prefetch::{PoolPrefetch, find_pool_prefetches};
 use crate::plan::record_layout::RecordLayout;
 use crate::plan::stages::{Stage, StageEntry, StageInfo};
 use crate::plan::stats_layout::StatsLayout;
@@ -63,6 +64,8 @@ pub struct CompiledProgram {
     pub max_counts_per_packet: usize,
     /// Stages in which the order of packets is observable.
     pub order: OrderConstraints,
+    /// For each stage, what to prefetch of a pool of ports.
+    pub pool_prefetches: Vec<Option<PoolPrefetch>>,
     /// Maximum length of a header in bytes.
     pub longest_header: usize,
     /// Recognises packets that leave unchanged in their buffer.
@@ -172,6 +175,7 @@ impl CompiledProgram {
             .collect();
         let hit_reports = codegen.hit_reports.take();
         let order = OrderConstraints::new(&pipeline, plan.stages.len(), &call_sites, &hit_reports, &written_lookups);
+        let pool_prefetches = find_pool_prefetches(&compiled, &plan, &layout, &call_sites);
         let keeps_idle_times = pipeline.tables.values().any(|table| table.idle_timeout || table.add_on_miss);
         let needs_time =
             !call_sites.is_empty() || codegen.reports_hits.contains(&true) || reads_time(&pipeline) || keeps_idle_times;
@@ -194,6 +198,7 @@ impl CompiledProgram {
             stages,
             hot_path_bytes: plan.flow.hot_path.map(|(_, bytes)| bytes),
             order,
+            pool_prefetches,
             longest_header: plan.headers.max_bytes.iter().copied().max().unwrap_or(0) as usize,
             plain,
             needs_time,

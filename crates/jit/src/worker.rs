@@ -59,6 +59,8 @@ pub struct JitWorker {
     records: Option<RecordBuffers>,
     /// Access to tables that packets write.
     flows: WorkerFlows,
+    /// Subscribers of the packets of a queue that may take a port.
+    subscribers: Vec<u32>,
     /// State of the vector path, if there is code for it.
     vector: Option<VectorState>,
     /// Worker for later passes of packets, of a program that recirculates.
@@ -139,6 +141,7 @@ impl JitWorker {
             last_time: PacketTime::default(),
             chunk_times: [0; 2],
             flows: WorkerFlows::new(&program.runtime.written),
+            subscribers: Vec::new(),
             vector: VectorState::new(&program),
             later: None,
             origin: PacketOrigin::Received,

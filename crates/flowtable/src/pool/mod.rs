@@ -173,6 +173,14 @@ impl PortPool {
         Ok(self.take_of_block(slot, request))
     }
 
+    /// Prefetches what [`PortPool::take`] reads and writes for these subscribers. They are an
+    /// assumption: some may take no port, and invalid ones are ignored.
+    pub fn prefetch(&self, subscribers: &[u32]) {
+        let valid = || subscribers.iter().filter(|subscriber| **subscriber < self.shape.subscribers);
+        valid().for_each(|subscriber| self.owned.prefetch_list(*subscriber));
+        valid().for_each(|subscriber| self.owned.prefetch_blocks(*subscriber));
+    }
+
     /// Returns a block without owner: of the subscriber's address if it has one, else of the first
     /// address that has one, from an address and a block that the hash chooses.
     fn find_free_block(&self, request: &PoolRequest, paired: Option<u32>) -> Option<u32> {

@@ -183,6 +183,22 @@ impl OwnedBlocks {
         (slot != NONE).then_some(slot)
     }
 
+    /// Prefetches the numbers of a subscriber.
+    pub fn prefetch_list(&self, subscriber: u32) {
+        let list_bytes = (SPACES + self.spaces) * size_of::<u32>();
+        let start = self.lists.at(subscriber as usize * list_bytes);
+        crate::prefetch::for_write(start);
+        crate::prefetch::for_write(start.wrapping_add(list_bytes - 1));
+    }
+
+    /// Prefetches, for each port space, the first block of a subscriber that may have a free port.
+    pub fn prefetch_blocks(&self, subscriber: u32) {
+        let slots = &self.list(subscriber)[SPACES..];
+        for slot in slots.iter().filter(|slot| **slot != NONE) {
+            crate::prefetch::for_write(self.address(*slot));
+        }
+    }
+
     /// Gives a block to a subscriber. Returns its slot.
     ///
     /// # Panics

@@ -7,6 +7,7 @@ pub mod hot_path_tail;
 pub mod in_place_forward;
 pub mod memory_layout;
 pub mod paired_lookups;
+pub mod pool_prefetch;
 pub mod record_layout;
 pub mod stages;
 pub mod stats_layout;

@@ -23,6 +23,7 @@ impl JitWorker {
         waiting: usize,
     ) {
         self.look_up_all(program, index, table, waiting);
+        self.prefetch_ports(program, index, waiting);
         let (added_before, mut first) = (self.flows.added_count(), 0);
         while first < waiting {
             if self.flows.added_count() != added_before {
@@ -33,6 +34,24 @@ impl JitWorker {
             let frames = self.memory.queued_frames(index, waiting)[first..].as_ptr().cast();
             self.run_stage(program, index, end - first, frames);
             first = end;
+        }
+    }
+
+    /// Prefetches, for the packets of a queue that missed, what taking a port touches.
+    fn prefetch_ports(&mut self, program: &CompiledProgram, index: usize, waiting: usize) {
+        let Some(prefetch) = program.pool_prefetches[index] else { return };
+        self.subscribers.clear();
+        for packet in 0..waiting {
+            if self.memory.lookup_results(waiting)[packet].is_null() {
+                let frame = self.memory.queued_frames(index, waiting)[packet];
+                let subscriber = frame.wrapping_add(prefetch.subscriber_offset as usize).cast::<u32>();
+                // SAFETY: the layout has these four bytes in each frame; frames are zeroed at first.
+                self.subscribers.push(unsafe { subscriber.read_unaligned() });
+            }
+        }
+        // A single packet would wait for the second line here in place of there.
+        if self.subscribers.len() > 1 {
+            self.flows.prefetch_ports(prefetch.pool, &self.subscribers);
         }
     }
 
