@@ -196,7 +196,7 @@ fn a_program_beyond_a_limit_of_vector_code_says_so() {
         return;
     }
     for (bytes, carried, expected) in
-        [(64, 2, None), (600, 2, Some("headers_too_long")), (64, 95, Some("lists_too_large"))]
+        [(64, 2, None), (600, 2, Some("headers_too_long")), (64, 420, Some("lists_too_large"))]
     {
         let mut both =
             EnginePair::new(&format!("{bytes} bytes, {carried} words"), &program_at_a_limit(bytes, carried), true);

@@ -15,8 +15,9 @@ use std::mem::offset_of;
 pub const PREFETCH_DISTANCE: usize = 16;
 /// Capacity of a list in words: a chunk, one more vector, and the prefetch distance.
 pub const LIST_WORDS: usize = MAX_CHUNK + PREFETCH_DISTANCE + 8;
-/// Maximum size of all lists in bytes.
-const MAX_LAYOUT_BYTES: i32 = 16 << 20;
+/// Maximum size of all lists in bytes. Packets touch only the lists of their stages: most of a large
+/// program's lists are those of rare paths.
+const MAX_LAYOUT_BYTES: i32 = 64 << 20;
 /// Maximum number of packet bytes that vector code accesses.
 pub const MAX_VECTOR_PACKET_BYTES: u32 = 512;
 
