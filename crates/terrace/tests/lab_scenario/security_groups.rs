@@ -37,12 +37,14 @@ fn connect(turn: &Turn, from: &str, to: &str, patience: Duration) -> std::io::Re
 
 /// Sends bytes through a connection and back. Returns whether they arrived.
 fn exchange(from: &mut TcpStream, to: &mut TcpStream) -> Result<(), ErrorKind> {
+    send_bytes(from, to)?;
+    send_bytes(to, from)
+}
+
+fn send_bytes(sender: &mut TcpStream, receiver: &mut TcpStream) -> Result<(), ErrorKind> {
     let mut bytes = [0; 4];
-    for (sender, receiver) in [(&mut *from, &mut *to), (to, from)] {
-        sender.write_all(b"here").map_err(|error| error.kind())?;
-        receiver.read_exact(&mut bytes).map_err(|error| error.kind())?;
-    }
-    Ok(())
+    sender.write_all(b"here").map_err(|error| error.kind())?;
+    receiver.read_exact(&mut bytes).map_err(|error| error.kind())
 }
 
 #[test]
