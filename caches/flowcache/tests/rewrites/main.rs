@@ -148,7 +148,7 @@ fn rewrites_are_the_interpreter() {
         assert!(found.stale > 0 && found.evicted > 0 && found.refused.len() >= 8, "{found:?}");
     }
     let mut tally = TestCoverage::default();
-    for seed in first_seed()..first_seed() + env_number("DIFFER_GATEWAYS", 16) {
+    for seed in first_seed()..first_seed() + env_number("DIFFER_GATEWAYS", 20) {
         // So many packets that most paths of the gateway occur again.
         let case = plan::gateway_case(seed, 1_600).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         checked(repeat_packets(case, seed, 2, same_flow), seed, &mut tally);
