@@ -6,6 +6,7 @@ use crate::analysis::frame_slots::{FrameSlot, FrameSlots};
 use crate::analysis::headers::{HeaderLayout, HeaderLocation};
 use crate::analysis::node::{FlowNodeId, NodeKind};
 use crate::analysis::validity::KnownValidity;
+use crate::analysis::worklist::Worklist;
 use ir::{BinaryOp, BlockData, Const, Entity, HeaderId, Inst, Pipeline, Terminator, Type, UnaryOp, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -74,7 +75,7 @@ impl Constants {
         // All slots are 0 at first.
         before[0] = Some(vec![Some(0); slots.slots.len()]);
         let error_slot = slots.index_of(FrameSlot::ParserError);
-        let mut work = vec![0];
+        let mut work = Worklist::new(pipeline, flow);
         while let Some(node) = work.pop() {
             let Some(mut state) = before[node].clone() else { continue };
             for effect in &summaries[node].effects {
@@ -86,15 +87,17 @@ impl Constants {
                     SlotEffect::ParserExit => {
                         let mut at_exit = state.clone();
                         at_exit[error_slot] = None;
-                        work.extend(
-                            summaries[node].after.filter(|after| merge_constants(&mut before[*after], &at_exit)),
-                        );
+                        if let Some(after) = summaries[node].after
+                            && merge_constants(&mut before[after], &at_exit)
+                        {
+                            work.push(after);
+                        }
                     }
                 }
             }
             let untaken = summaries[node].branch.as_ref().and_then(|branch| branch.untaken_target(&state));
             let taken = summaries[node].next.iter().filter(|next| Some(**next) != untaken);
-            work.extend(taken.filter(|next| merge_constants(&mut before[**next], &state)));
+            taken.filter(|next| merge_constants(&mut before[**next], &state)).for_each(|next| work.push(*next));
         }
         Constants(before)
     }

@@ -14,3 +14,4 @@ pub mod order;
 pub mod path_clones;
 pub mod redundant_stores;
 pub mod validity;
+pub mod worklist;

@@ -4,6 +4,7 @@ use crate::analysis::flow::FlowGraph;
 use crate::analysis::frame_slots::all_below;
 use crate::analysis::headers::HeaderLayout;
 use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::analysis::worklist::Worklist;
 use fixedbitset::FixedBitSet;
 use ir::{Entity, HeaderId, Inst, Pipeline, Terminator, Value};
 use std::rc::Rc;
@@ -118,7 +119,7 @@ pub fn analyze_validity(pipeline: &Pipeline, flow: &FlowGraph, headers: &HeaderL
     let count = pipeline.headers.len();
     let mut known: Vec<Option<KnownValidity>> = vec![None; flow.nodes.len()];
     known[0] = Some(KnownValidity::none_valid(count));
-    let mut work: Vec<FlowNodeId> = vec![0];
+    let mut work = Worklist::new(pipeline, flow);
     while let Some(node) = work.pop() {
         let Some(before) = known[node].clone() else { continue };
         for (next, after) in exit_validity(pipeline, flow, headers, node, before) {

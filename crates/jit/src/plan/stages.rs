@@ -2,6 +2,7 @@
 
 use crate::analysis::flow::{FlowGraph, lookup_at_end};
 use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::analysis::worklist::reverse_postorder;
 use crate::fallback_reason::FallbackReason;
 use ir::{Pipeline, TableId, Terminator};
 use std::collections::BTreeMap;
@@ -167,27 +168,6 @@ pub fn split_into_stages(pipeline: &Pipeline, flow: &FlowGraph) -> Result<Vec<St
 /// Returns the nodes of a stage in topological order, except for loops.
 pub(super) fn stage_nodes(pipeline: &Pipeline, flow: &FlowGraph, start: StageEntry) -> Vec<FlowNodeId> {
     reverse_postorder(flow, entry_nodes(pipeline, flow, start), |node| successors_in_stage(pipeline, flow, start, node))
-}
-
-/// Returns the nodes reachable from `first` along the edges of `edges`, in reverse postorder.
-pub(super) fn reverse_postorder(
-    flow: &FlowGraph,
-    first: Vec<FlowNodeId>,
-    edges: impl Fn(FlowNodeId) -> Vec<FlowNodeId>,
-) -> Vec<FlowNodeId> {
-    let (mut seen, mut nodes) = (vec![false; flow.nodes.len()], Vec::new());
-    // A node popped for the second time has all its successors in `nodes`.
-    let mut work: Vec<(FlowNodeId, bool)> = first.into_iter().map(|node| (node, false)).collect();
-    while let Some((node, again)) = work.pop() {
-        if again {
-            nodes.push(node);
-        } else if !std::mem::replace(&mut seen[node], true) {
-            work.push((node, true));
-            work.extend(edges(node).into_iter().map(|node| (node, false)));
-        }
-    }
-    nodes.reverse();
-    nodes
 }
 
 /// Returns the number of stages that reach the deparser's stage.
