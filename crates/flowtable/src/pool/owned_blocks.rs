@@ -185,10 +185,9 @@ impl OwnedBlocks {
 
     /// Prefetches the numbers of a subscriber.
     pub fn prefetch_list(&self, subscriber: u32) {
-        let list_bytes = (SPACES + self.spaces) * size_of::<u32>();
-        let start = self.lists.at(subscriber as usize * list_bytes);
-        crate::prefetch::for_write(start);
-        crate::prefetch::for_write(start.wrapping_add(list_bytes - 1));
+        let list = self.list(subscriber).as_ptr_range();
+        crate::prefetch::for_write(list.start.cast());
+        crate::prefetch::for_write(list.end.wrapping_sub(1).cast());
     }
 
     /// Prefetches, for each port space, the first block of a subscriber that may have a free port.

@@ -10,7 +10,7 @@
 //! if (!is_added) { drop; exit }
 //! ```
 
-use ir::{Block, BlockData, Body, ExternFn, Inst, InstData, Pipeline, Terminator, UnaryOp, Value, added_table};
+use ir::{Block, BlockData, Body, ExternFn, Inst, Pipeline, Terminator, UnaryOp, Value, added_table};
 use std::collections::HashSet;
 
 /// Returns whether each packet that takes a port adds an entry, or ends, before it applies a table. A
@@ -24,7 +24,7 @@ fn ports_stay_in_body(body: &Body) -> bool {
     let mut open: Vec<Block> = Vec::new();
     let mut seen: HashSet<Block> = HashSet::new();
     for block in body.blocks.values() {
-        if let Some(take) = block.insts.iter().rposition(takes_port) {
+        if let Some(take) = block.insts.iter().rposition(|data| takes_port(&data.inst)) {
             let Some(next) = holders_behind(body, block, take + 1) else { return false };
             open.extend(next);
         }
@@ -38,8 +38,9 @@ fn ports_stay_in_body(body: &Body) -> bool {
     true
 }
 
-fn takes_port(data: &InstData) -> bool {
-    matches!(data.inst, Inst::Extern { func: ExternFn::PortPoolTake, .. })
+/// Returns whether an instruction takes a port.
+pub fn takes_port(inst: &Inst) -> bool {
+    matches!(inst, Inst::Extern { func: ExternFn::PortPoolTake, .. })
 }
 
 /// Returns the blocks that a packet enters with its port, from the instruction at index `from` of

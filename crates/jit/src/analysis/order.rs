@@ -5,7 +5,7 @@
 //! stage processes packets in order, because each object then sees the same sequence of calls. If
 //! an object is accessed in two stages, packets run one by one.
 
-use super::held_ports::ports_stay_in_stage;
+use crate::analysis::held_ports::{ports_stay_in_stage, takes_port};
 use ir::{Entity, ExternArg, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Type};
 use ir::{added_table, packet_written_tables};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,10 +134,6 @@ fn moves_ports(pipeline: &Pipeline) -> bool {
 fn call_states(inst: &Inst, moves_ports: bool) -> impl Iterator<Item = OrderedState> {
     let moves_ports = moves_ports && (takes_port(inst) || added_table(inst).is_some());
     ordered_state(inst).into_iter().chain(moves_ports.then_some(OrderedState::TakenPorts))
-}
-
-fn takes_port(inst: &Inst) -> bool {
-    matches!(inst, Inst::Extern { func: ExternFn::PortPoolTake, .. })
 }
 
 fn executes_meter(inst: &Inst) -> bool {

@@ -57,8 +57,7 @@ fn frame_offset(
     if let Some(offset) = layout.values.get(&(control, value)) {
         return Some(*offset);
     }
-    let loaded = body.insts().find(|data| data.results.first() == Some(&value)).map(|data| &data.inst);
-    let Some(Inst::Load(var)) = loaded else { return None };
+    let Some(Inst::Load(var)) = body.defining_inst(value).map(|data| &data.inst) else { return None };
     let slot = FrameSlot::Var(*var);
     let index = plan.slots.slots.iter().position(|other| *other == slot)?;
     layout.slots[index]

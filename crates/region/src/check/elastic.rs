@@ -56,7 +56,12 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, vpcs: &Nam
         return ResolvedVpcs::default();
     }
     let machines = file.vms.iter().flat_map(|vm| vm.addresses.iter().map(|address| (&*vm.vpc.value, address.value)));
-    let context = Context { file, internet, vpcs, machines: machines.filter(|vm| wanted.contains(vm)).collect() };
+    let machines = machines.filter(|vm| wanted.contains(vm)).collect();
+    let mut underlay: HashMap<IpAddr, Vec<(&str, SourcePos)>> = HashMap::new();
+    for (address, owner, at) in underlay_addresses(file) {
+        underlay.entry(address).or_default().push((owner, at));
+    }
+    let context = Context { internet, vpcs, machines, underlay };
     let mut elastic_vms = Lines(HashMap::new());
     let elastic = context.check_elastic(report, &mut elastic_vms);
     ResolvedVpcs { elastic, forwards: context.check_forwards(report, &elastic_vms) }
@@ -64,11 +69,12 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, vpcs: &Nam
 
 /// What the checks of single addresses need.
 struct Context<'a> {
-    file: &'a RegionFile,
     internet: &'a Internet,
     vpcs: &'a NameIndex<'a>,
     /// The machines that have elastic addresses or port forwards.
     machines: HashSet<(&'a str, IpAddr)>,
+    /// Owners of the underlay's addresses.
+    underlay: HashMap<IpAddr, Vec<(&'a str, SourcePos)>>,
 }
 
 impl<'a> Context<'a> {
@@ -157,8 +163,7 @@ impl<'a> Context<'a> {
             return false;
         }
         usable::check_address(report, address, "a public address");
-        let owned = underlay_addresses(self.file);
-        for (_, owner, at) in owned.iter().filter(|(owned, ..)| *owned == address.value) {
+        for (owner, at) in self.underlay.get(&address.value).into_iter().flatten() {
             let message = format!("{} is the address of `{owner}` in line {}", address.value, at.line);
             report.add(address.at, message, "use an address that nothing else has");
         }
