@@ -1,11 +1,10 @@
 //! Checks of ACL rules.
 
+use super::match_fields::MatchFields;
 use super::routes::FlatRoute;
 use super::{MAX_TRANSIT_PATHS, usable};
 use crate::model::{AclDirection, AclRule, RegionFile};
 use crate::problem::ProblemCollector;
-use crate::spanned::WithPos;
-use crate::values::Protocol;
 use std::collections::{HashMap, HashSet};
 
 /// Maximum priority. P4Runtime priorities are positive int32.
@@ -28,8 +27,9 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile) {
                 }
             }
             check_addresses(report, rule);
-            check_ports(report, rule);
-            check_icmp(report, rule);
+            let matched = MatchFields::of_acl(rule);
+            matched.check_ports(report);
+            matched.check_icmp(report);
         }
     }
 }
@@ -102,39 +102,6 @@ fn check_addresses(report: &mut ProblemCollector, rule: &AclRule) {
             "`from` and `to` are of different IP versions: no packet can match",
             "write one rule for each version",
         );
-    }
-}
-
-fn check_ports(report: &mut ProblemCollector, rule: &WithPos<AclRule>) {
-    let protocol = rule.protocol.as_ref().map_or(Protocol::Any, |p| p.value);
-    let given = rule.source_ports.as_ref().or(rule.ports.as_ref());
-    if let (false, Some(ports)) = (protocol.has_ports(), given) {
-        report.add(
-            ports.at,
-            "ports are given, but the protocol has none",
-            "add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`",
-        );
-    }
-}
-
-/// Checks ICMP types and codes. A type belongs to one IP version, because the other one assigns the
-/// same number differently.
-fn check_icmp(report: &mut ProblemCollector, rule: &WithPos<AclRule>) {
-    if let (Some(code), None) = (&rule.icmp_code, &rule.icmp_type) {
-        let message = "an ICMP code is given without a type, whose code it would be";
-        report.add(code.at, message, "add `icmp_type`, or remove `icmp_code`");
-    }
-    let Some(icmp_type) = &rule.icmp_type else { return };
-    let protocol = rule.protocol.as_ref().map_or(Protocol::Any, |p| p.value);
-    let Some(v6) = protocol.icmp_types() else {
-        let message = "an ICMP type is given, but the protocol is not ICMP";
-        return report.add(icmp_type.at, message, "add `protocol: icmp` or `icmpv6`, or remove `icmp_type`");
-    };
-    let given = rule.from.as_ref().or(rule.to.as_ref());
-    if given.is_some_and(|prefix| prefix.0.addr().is_ipv6() != v6) {
-        let [own, other] = if v6 { ["icmpv6", "icmp"] } else { ["icmp", "icmpv6"] };
-        let message = format!("types of {own} are not those of these addresses: no packet can match");
-        report.add(icmp_type.at, message, format!("write `protocol: {other}` and its type, or other addresses"));
     }
 }
 

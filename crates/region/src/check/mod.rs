@@ -6,6 +6,7 @@ mod acl;
 mod elastic;
 mod host;
 mod internet;
+mod match_fields;
 mod names;
 pub(crate) mod number_notation;
 mod routes;

@@ -1,12 +1,12 @@
 //! Checks security groups and the machines in them.
 
+use super::match_fields::MatchFields;
 use super::{NameIndex, names, usable};
 use crate::entries::policy_rows;
 use crate::model::{RegionFile, Vpc};
 use crate::problem::ProblemCollector;
 use crate::security_groups::{GroupDirection, GroupRule, SecurityGroup};
 use crate::spanned::{SourcePos, WithPos};
-use crate::values::Protocol;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Maximum number of security groups of a VPC.
@@ -82,8 +82,10 @@ fn check_rules(report: &mut ProblemCollector, group: &SecurityGroup, groups: &Na
     }
     for rule in &group.rules {
         check_other_side(report, rule, groups);
-        check_ports(report, rule);
-        check_icmp(report, rule);
+        let matched = MatchFields::of_group(rule);
+        matched.check_ports(report);
+        check_port_0(report, rule);
+        matched.check_icmp(report);
     }
 }
 
@@ -117,34 +119,10 @@ fn check_other_side(report: &mut ProblemCollector, rule: &GroupRule, groups: &Na
     }
 }
 
-fn check_ports(report: &mut ProblemCollector, rule: &GroupRule) {
-    let Some(ports) = &rule.ports else { return };
-    let protocol = rule.protocol.as_ref().map_or(Protocol::Any, |protocol| protocol.value);
-    if !protocol.has_ports() {
-        report.add(
-            ports.at,
-            "ports are given, but the protocol has none",
-            "add `protocol: tcp`, `udp`, `sctp`, `udplite` or `dccp`, or remove the ports; ICMP has `icmp_type`",
-        );
-    } else if ports.lo == 0 && ports.hi == 0 {
+/// Checks that the ports of a rule are not port 0 alone.
+fn check_port_0(report: &mut ProblemCollector, rule: &GroupRule) {
+    let has_ports = rule.protocol.as_ref().is_some_and(|protocol| protocol.value.has_ports());
+    if let Some(ports) = rule.ports.as_ref().filter(|ports| has_ports && ports.lo == 0 && ports.hi == 0) {
         report.add(ports.at, "port 0 is given, and such packets are dropped", "name the port, or remove `ports`");
-    }
-}
-
-fn check_icmp(report: &mut ProblemCollector, rule: &GroupRule) {
-    if let (Some(code), None) = (&rule.icmp_code, &rule.icmp_type) {
-        let message = "an ICMP code is given without a type, whose code it would be";
-        report.add(code.at, message, "add `icmp_type`, or remove `icmp_code`");
-    }
-    let protocol = rule.protocol.as_ref().map_or(Protocol::Any, |protocol| protocol.value);
-    let Some(icmp_type) = &rule.icmp_type else { return };
-    let Some(v6) = protocol.icmp_types() else {
-        let message = "an ICMP type is given, but the protocol is not ICMP";
-        return report.add(icmp_type.at, message, "add `protocol: icmp` or `icmpv6`, or remove `icmp_type`");
-    };
-    if rule.peer_prefix().is_some_and(|prefix| prefix.0.addr().is_ipv6() != v6) {
-        let [own, other] = if v6 { ["icmpv6", "icmp"] } else { ["icmp", "icmpv6"] };
-        let message = format!("types of {own} are not those of these addresses: no packet can match");
-        report.add(icmp_type.at, message, format!("write `protocol: {other}` and its type, or other addresses"));
     }
 }
