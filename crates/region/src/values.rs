@@ -157,6 +157,16 @@ impl Protocol {
     pub fn has_ports(self) -> bool {
         matches!(self, Protocol::Number(6 | 17 | 33 | 132 | 136))
     }
+
+    /// Returns the protocol's numbers over IPv4 and IPv6; `None`: any protocol.
+    pub(crate) fn numbers(self) -> Option<[u8; 2]> {
+        match self {
+            Protocol::Any => None,
+            Protocol::Icmp => Some([ICMP, ICMPV6]),
+            Protocol::Number(number) => Some([number; 2]),
+        }
+    }
+
     /// Returns whether its ICMP types are those of ICMPv6; `None` if it has no ICMP types.
     pub fn icmp_types(self) -> Option<bool> {
         match self {

@@ -11,7 +11,7 @@ use super::icmp::subnet_gateway;
 use crate::check::acl_directions;
 use crate::model::{AclAction, AclRule, Answer, Vpc};
 use crate::spanned::SourcePos;
-use crate::values::{Ports, Prefix, Protocol};
+use crate::values::{Ports, Prefix};
 use ipnet::IpNet;
 use ir::KeyMatch;
 use num_bigint::BigUint;
@@ -148,11 +148,7 @@ pub(super) fn acl_rows(vpc: &Vpc, egress: bool, v6: usize) -> Vec<AclRow> {
 
 /// Returns the matches of a rule. For a permit rule with ports, they include later fragments.
 fn rule_matches(rule: &AclRule, v6: usize) -> Vec<AclMatch> {
-    let protocol = match rule.protocol.as_ref().map(|p| p.value) {
-        None | Some(Protocol::Any) => None,
-        Some(Protocol::Icmp) => Some([1, 58][v6]),
-        Some(Protocol::Number(n)) => Some(n),
-    };
+    let protocol = rule.protocol.as_ref().and_then(|p| p.value.numbers()).map(|numbers| numbers[v6]);
     // The type numbers belong to one IP version.
     let types = rule.icmp_type.as_ref().and(rule.protocol.as_ref()).and_then(|p| p.icmp_types());
     if types.is_some_and(|of_v6| of_v6 != (v6 == 1)) {

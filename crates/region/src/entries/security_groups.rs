@@ -85,11 +85,7 @@ impl<'a> RuleMatch<'a> {
                 (None, Some(prefix)) => Peer::Prefix(prefix.network()),
                 (None, None) => Peer::Any,
             },
-            protocols: match protocol {
-                Protocol::Any => None,
-                Protocol::Icmp => Some([1, 58]),
-                Protocol::Number(number) => Some([number; 2]),
-            },
+            protocols: protocol.numbers(),
             service,
             version: rule.icmp_type.as_ref().and(protocol.icmp_types()).map(usize::from),
         }
