@@ -312,17 +312,19 @@ impl HeaderCursor {
     }
 
     /// Returns how many bytes of layer 4 the program reads, from `rest` on. Behind other headers it
-    /// reads the ports. Directly behind the IP header it reads the flags of a complete TCP header, and
-    /// over IPv4 all that a NAT can change, as far as the datagram has it.
+    /// reads the ports. Directly behind the IP header it reads all that a NAT or a security group
+    /// needs, as far as the datagram has it.
     fn layer_4_bytes(&self, rest: &[u8], v6: bool) -> usize {
         let byte = |at: usize| rest.get(at).copied().unwrap_or_default();
         match (self.protocol, self.left) {
             _ if self.at != 0 => 0,
-            (6, 20..) if v6 => 14,
-            _ if v6 => 0,
-            (6 | 17, 20..) => 20,
-            (17, 8..) => 8,
+            (6, 20..) => 20,
             // An error with a quoted packet, of which 8 bytes of layer 4 are read.
+            (58, 56..) if matches!(byte(0), 1..=4) => 48 + if matches!(byte(14), 6 | 17 | 58) { 8 } else { 0 },
+            (58, 8..) => 8,
+            _ if v6 => 0,
+            (17, 20..) => 20,
+            (17 | 33 | 132 | 136, 8..) => 8,
             (1, 36..) if matches!(byte(0), 3 | 11 | 12) => {
                 let is_first = u16::from_be_bytes([byte(14), byte(15)]) & 0x1fff == 0;
                 28 + if byte(8) & 15 == 5 && is_first && matches!(byte(17), 1 | 6 | 17) { 8 } else { 0 }
