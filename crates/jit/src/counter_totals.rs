@@ -35,7 +35,7 @@ impl EngineShared {
             .collect();
         let mut nonzero = Vec::new();
         let workers = self.counters.lock();
-        for index in 0..end.min(self.program.counters[object].unwrap_or(0)) {
+        for index in 0..end.min(self.program.code.counters[object].unwrap_or(0)) {
             let mut sum = if sums.is_empty() { [0, 0] } else { sums.remove(&index).unwrap_or_default() };
             for count in workers.iter().filter_map(|worker| worker.get(object, index)) {
                 sum = [sum[0].wrapping_add(count[0]), sum[1].wrapping_add(count[1])];
@@ -48,7 +48,7 @@ impl EngineShared {
     }
 
     pub(crate) fn counter(&self, counter: ExternId, index: u64) -> Option<Counter> {
-        if self.program.counters.get(counter.index())?.is_none() {
+        if self.program.code.counters.get(counter.index())?.is_none() {
             return self.program.runtime.host.lock().counter(counter, index);
         }
         let sum = self.sum_over_workers(counter.index(), index)?;

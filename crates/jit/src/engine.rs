@@ -155,7 +155,7 @@ impl Jit {
             }
         }
         drop(host);
-        let entries = program.record_layout.is_some().then(|| Mutex::new(EntriesById::new(&pipeline, &live)));
+        let entries = program.code.record_layout.is_some().then(|| Mutex::new(EntriesById::new(&pipeline, &live)));
         let reader = live.reader();
         let counters = Mutex::new(vec![worker.counters.clone()]);
         let worker_stats = Mutex::new(vec![worker.stats.clone()]);
@@ -221,7 +221,7 @@ impl Jit {
                 let sum = |program: &CompiledProgram, workers: &Mutex<Vec<Arc<WorkerStats>>>| {
                     let workers = workers.lock();
                     let workers = workers.iter().map(Arc::as_ref);
-                    sum_worker_stats(&program.pipeline, &program.stats_layout, &program.stages, workers)
+                    sum_worker_stats(&program.pipeline, &program.code.stats_layout, &program.code.stages, workers)
                 };
                 let mut stats = sum(&shared.program, &shared.worker_stats);
                 if let Some(later) = &shared.later {
@@ -388,7 +388,7 @@ impl Jit {
     pub fn nonzero_counters(&self, counter: ExternId, end: u64) -> Vec<(u64, Counter)> {
         match &self.execution {
             Execution::Native { shared, .. }
-                if shared.program.counters.get(counter.index()).is_some_and(Option::is_some) =>
+                if shared.program.code.counters.get(counter.index()).is_some_and(Option::is_some) =>
             {
                 shared.nonzero_counters(counter, end)
             }

@@ -5,6 +5,7 @@ use crate::plan::stages::StageInfo;
 use crate::program::CompiledProgram;
 use crate::vector_refusal::VectorRefusal;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Jit {
     /// Returns the number of lookups after the first that are cloned for packets of the hot path
@@ -16,7 +17,7 @@ impl Jit {
     /// Returns the number of lookups after the hot path that a stage makes in place while the table
     /// has few entries.
     pub fn in_place_lookup_count(&self) -> usize {
-        self.program().map_or(0, |program| program.in_place_lookups)
+        self.program().map_or(0, |program| program.code.in_place_lookups)
     }
 
     /// Returns the number of lookups after the hot path that are paired with an independent earlier
@@ -27,13 +28,13 @@ impl Jit {
 
     /// Returns the number of stages that have vector code on this machine.
     pub fn vector_stage_count(&self) -> usize {
-        self.program().map_or(0, |program| program.native.lanes().iter().flatten().count())
+        self.program().map_or(0, |program| program.code.native.lanes().iter().flatten().count())
     }
 
     /// Returns why the program has no vector code; `None` if it has some, or if the interpreter runs
     /// it ([`Jit::fallback_reason`]).
     pub fn vector_refusal(&self) -> Option<VectorRefusal> {
-        self.program()?.vector_refusal
+        self.program()?.code.vector_refusal
     }
 
     /// Returns the packets of all workers that took the code for one packet because the program has no
@@ -71,7 +72,7 @@ impl Jit {
     }
 
     fn count_stages(&self, which: impl Fn(&StageInfo) -> bool) -> usize {
-        self.program().map_or(0, |program| program.stages.iter().filter(|stage| which(stage)).count())
+        self.program().map_or(0, |program| program.code.stages.iter().filter(|stage| which(stage)).count())
     }
 
     /// Returns the compiled program; `None` if the interpreter runs it.
@@ -85,7 +86,14 @@ impl Jit {
     /// Returns the minimum length in bytes of packets that take the hot path, the code specialised
     /// for the most common path to the first lookup; `None` if there is none.
     pub fn hot_path_bytes(&self) -> Option<u32> {
-        self.program()?.hot_path_bytes
+        self.program()?.code.hot_path_bytes
+    }
+
+    /// Returns whether both engines run the same code in memory, because they were made for the same
+    /// program with the same settings.
+    pub fn shares_code_with(&self, other: &Jit) -> bool {
+        let [own, others] = [self, other].map(|jit| jit.program().map(|program| &program.code));
+        own.zip(others).is_some_and(|(own, others)| Arc::ptr_eq(own, others))
     }
 
     /// Returns the length of the native code in bytes; 0 if there is none.
@@ -93,7 +101,7 @@ impl Jit {
         match &self.execution {
             Execution::Native { shared, .. } => {
                 let programs = [Some(&shared.program), shared.unrecorded.as_ref()];
-                programs.into_iter().flatten().map(|program| program.native.bytes()).sum()
+                programs.into_iter().flatten().map(|program| program.code.native.bytes()).sum()
             }
             Execution::Interpreted { .. } => 0,
         }

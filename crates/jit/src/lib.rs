@@ -23,7 +23,8 @@
 //! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
 //! | run time | tables to which packets add entries | `packet_written.rs`, `flows.rs` |
 //! | | their idle times; pools of ports | `idle_profiles.rs`, `port_pools.rs` |
-//! | | a compiled program, and functions that it calls | `program.rs`, `runtime.rs` |
+//! | | the code of a program, shared by engines for the same program | `program_code.rs`, `code_cache.rs` |
+//! | | a program of one engine, and functions that it calls | `program.rs`, `runtime.rs` |
 //! | | the versions of a program for recording and for later passes | `native_programs.rs` |
 //! | | one worker: frames, queues, lookups, verdicts | `worker.rs`, `memory.rs`, `verdict.rs` |
 //! | | the vector path of a worker | `worker/` |
@@ -44,6 +45,7 @@
 mod abi;
 mod analysis;
 mod code;
+mod code_cache;
 mod counter_totals;
 mod counters;
 mod crc;
@@ -61,6 +63,7 @@ mod packet_written;
 mod plan;
 mod port_pools;
 mod program;
+mod program_code;
 mod record;
 mod recorder;
 pub mod rewrite;

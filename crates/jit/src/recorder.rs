@@ -153,7 +153,7 @@ impl EngineShared {
         };
         match *credit {
             DeferredCount::Counter { counter, index }
-                if self.program.counters.get(counter.index()).is_some_and(Option::is_some) =>
+                if self.program.code.counters.get(counter.index()).is_some_and(Option::is_some) =>
             {
                 worker.counters.add_count(counter.index(), index, [packets, bytes]);
             }

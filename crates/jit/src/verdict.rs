@@ -70,7 +70,7 @@ pub unsafe fn deliver_packet(
         Arch::V1Model => program.config.cpu_port == Some(port),
     };
     if is_to_cpu {
-        let reason = match if program.has_cpu_reason { head.cpu_reason } else { 0 } {
+        let reason = match if program.code.has_cpu_reason { head.cpu_reason } else { 0 } {
             0 => CpuReason::CpuPort,
             reason => CpuReason::Program(ReasonId(reason)),
         };
@@ -87,7 +87,7 @@ pub unsafe fn deliver_packet(
 
 /// Returns the reason for which the program drops a packet.
 fn drop_reason(program: &CompiledProgram, head: &FrameHeader) -> DropReason {
-    match if program.has_drop_reason { head.drop_reason } else { 0 } {
+    match if program.code.has_drop_reason { head.drop_reason } else { 0 } {
         0 => DropReason::Engine(EngineReason::ProgramDrop),
         reason => DropReason::Program(ReasonId(reason)),
     }

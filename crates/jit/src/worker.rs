@@ -90,8 +90,8 @@ impl Drop for JitWorker {
 impl JitWorker {
     /// Makes a worker for a program.
     pub fn new(program: Arc<CompiledProgram>) -> JitWorker {
-        let counters = Arc::new(WorkerCounters::new(&program.counters));
-        let tally = Arc::new(WorkerStats::new(&program.stats_layout));
+        let counters = Arc::new(WorkerCounters::new(&program.code.counters));
+        let tally = Arc::new(WorkerStats::new(&program.code.stats_layout));
         JitWorker::with_counters(program, counters, tally)
     }
 
@@ -121,16 +121,16 @@ impl JitWorker {
         counters: Arc<WorkerCounters>,
         stats: Arc<WorkerStats>,
     ) -> JitWorker {
-        let frames = AlignedLine::zeroed(MAX_CHUNK * program.frame_stride as usize);
+        let frames = AlignedLine::zeroed(MAX_CHUNK * program.code.frame_stride as usize);
         // Reads and writes of an invalid header go to memory of its own, with room for wide
         // accesses.
-        let header_words = program.longest_header.div_ceil(8) + 8;
+        let header_words = program.code.longest_header.div_ceil(8) + 8;
         JitWorker {
-            memory: WorkerMemory::new(program.memory.clone(), &counters.addresses()),
+            memory: WorkerMemory::new(program.code.memory.clone(), &counters.addresses()),
             frames,
             pending: vec![
                 PendingCount { at: null_mut(), bytes: 0 };
-                (program.max_counts_per_packet * MAX_CHUNK).max(1)
+                (program.code.max_counts_per_packet * MAX_CHUNK).max(1)
             ],
             call_area: vec![0; CALL_AREA_WORDS],
             zeros: vec![0; header_words],
@@ -148,7 +148,7 @@ impl JitWorker {
             recirculated: None,
             min_vector_batch: LANES,
             path_choice: Some(PathChoice::new()),
-            records: program.record_layout.as_ref().map(|lists| RecordBuffers::new(lists, MAX_CHUNK)),
+            records: program.code.record_layout.as_ref().map(|lists| RecordBuffers::new(lists, MAX_CHUNK)),
             counters,
             stats,
             program,
@@ -171,7 +171,7 @@ impl JitWorker {
             self.memory.set_slots(index, lookups.small_table_hash(table));
         }
         let context = self.memory.context();
-        context.frame_stride = program.frame_stride as usize;
+        context.frame_stride = program.code.frame_stride as usize;
         context.frames = self.frames.as_mut_ptr().cast();
         context.zeros = self.zeros.as_ptr().cast();
         context.sink = self.sink.as_mut_ptr().cast();
@@ -219,7 +219,7 @@ impl JitWorker {
             self.flush_vector_stats(&program);
         }
         self.flows.end_batch();
-        if program.keeps_idle_times {
+        if program.code.keeps_idle_times {
             program.runtime.hit_times.advance(self.last_time.time_ns);
         }
         for (cell, count) in self.memory.batch_stats().iter_mut().enumerate().filter(|(_, count)| **count != 0) {
@@ -237,7 +237,7 @@ impl JitWorker {
         lookups: &LookupSet,
         out: &mut BatchOutput,
     ) {
-        let stride = program.frame_stride as usize;
+        let stride = program.code.frame_stride as usize;
         let frames = self.frames.as_ptr().cast::<u8>();
         let (plain, origin) = (program.plain, self.origin);
         let (mut start, count) = (0, chunk.len().min(MAX_CHUNK));
@@ -252,7 +252,7 @@ impl JitWorker {
                 let input = PacketRef::Input((first + at) as u16);
                 // SAFETY: the layout has the list there; the frame is that of this packet.
                 let recirculated = unsafe {
-                    let emitted = frames.add(at * stride + program.emitted_offset as usize).cast();
+                    let emitted = frames.add(at * stride + program.code.emitted_offset as usize).cast();
                     verdict::deliver_packet(
                         program,
                         header(at),
@@ -278,7 +278,7 @@ impl JitWorker {
         self.chunks = self.chunks.wrapping_add(1);
         let mut start_ticks = if timed { cpu_ticks() } else { 0 };
         let mut diverged = Vec::new();
-        for (index, stage) in program.stages.iter().enumerate() {
+        for (index, stage) in program.code.stages.iter().enumerate() {
             let mut packet_count =
                 if use_vector { self.run_vector_stage(program, index, packets, lookups, &mut diverged) } else { 0 };
             match stage.start {
@@ -310,7 +310,7 @@ impl JitWorker {
 
     /// Restarts packets that diverged from the vector path in the entry stage.
     fn restart_diverged(&mut self, program: &CompiledProgram, left: &[DivergedPacket]) {
-        let Some(again) = program.stages.iter().position(|stage| stage.start == StageEntry::Restart) else {
+        let Some(again) = program.code.stages.iter().position(|stage| stage.start == StageEntry::Restart) else {
             // There is no restart stage: packets leave the hot path within the entry stage.
             return left.iter().for_each(|packet| self.run_stage(program, 0, 1, packet.frame));
         };
@@ -329,12 +329,12 @@ impl JitWorker {
         lookups: &LookupSet,
         diverged: &[DivergedPacket],
     ) -> usize {
-        let stage = &program.stages[index];
+        let stage = &program.code.stages[index];
         let waiting = self.memory.take_queue_len(index);
         if waiting + diverged.len() == 0 {
             return 0;
         }
-        if program.order.ordered_stages[index] {
+        if program.code.order.ordered_stages[index] {
             self.sort_queue(index, waiting);
         }
         if let Some(table) = stage.table.filter(|table| program.runtime.written.get(*table).is_some()) {
@@ -365,7 +365,7 @@ impl JitWorker {
         waiting: usize,
         lookups: &LookupSet,
     ) {
-        let stage = &program.stages[index];
+        let stage = &program.code.stages[index];
         let (keys, results) = self.memory.lookup_buffers(index, waiting);
         lookups.lookup_batch(table, keys, results);
         if let Some((table, _)) = stage.paired_table {
@@ -373,7 +373,7 @@ impl JitWorker {
             lookups.lookup_batch(table, keys, results);
         }
         if let Some(record_buffers) = &mut self.records {
-            let (first, stride) = (self.frames.as_ptr() as usize, program.frame_stride as usize);
+            let (first, stride) = (self.frames.as_ptr() as usize, program.code.frame_stride as usize);
             let (frames, results) = self.memory.frames_and_results(index, waiting);
             let packets = frames.iter().map(|frame| (*frame as usize - first) / stride);
             // SAFETY: all values contain entry ids if the code records; the packets are those of
@@ -388,8 +388,8 @@ impl JitWorker {
     /// Runs a stage for `count` packets from `first` on: their frame addresses, or for the entry
     /// stage the first frame.
     fn run_stage(&mut self, program: &CompiledProgram, index: usize, count: usize, first: *const u8) {
-        let step = match program.stages[index].start {
-            StageEntry::Begin => program.frame_stride as usize,
+        let step = match program.code.stages[index].start {
+            StageEntry::Begin => program.code.frame_stride as usize,
             _ => size_of::<*mut u8>(),
         };
         let context = self.memory.context();
@@ -398,7 +398,7 @@ impl JitWorker {
         // SAFETY: the function was compiled for this program, which owns these frames, queues and
         // areas; `init_frames` has initialised the frames, and results are from this version of the
         // lookups.
-        unsafe { program.native.stages()[index](self.memory.context_ptr(), first) };
+        unsafe { program.code.native.stages()[index](self.memory.context_ptr(), first) };
         self.prefetch_counters(counted);
     }
 
@@ -438,7 +438,7 @@ impl JitWorker {
 
     /// Writes the time of arrival into each frame, if the program needs it.
     fn write_times(&mut self, program: &CompiledProgram, packets: &[Packet]) {
-        if program.needs_time {
+        if program.code.needs_time {
             for (index, packet) in packets.iter().enumerate() {
                 let clock = self.packet_time(packet.rx_time_ns, program.config.start_ns);
                 // SAFETY: see `write_inputs`: there are `MAX_CHUNK` frames.
@@ -467,7 +467,7 @@ impl JitWorker {
     /// Returns the header of a packet's frame.
     #[inline(always)]
     fn frame_header(&mut self, index: usize) -> *mut FrameHeader {
-        self.frames.as_mut_ptr().cast::<u8>().wrapping_add(index * self.program.frame_stride as usize).cast()
+        self.frames.as_mut_ptr().cast::<u8>().wrapping_add(index * self.program.code.frame_stride as usize).cast()
     }
 
     /// Returns the time of a packet received at `received_at`, relative to `start`; never before

@@ -4,7 +4,7 @@ use interp::{Config, Interp};
 use packet::{DropReason, PacketOrigin, Verdict};
 use region::{IdAssignments, ResolvedRegion};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::model::ModelVerdict;
 
@@ -27,12 +27,17 @@ pub fn compile(path: &Path) -> anyhow::Result<ir::Pipeline> {
     })
 }
 
-/// Compiles the gateway program.
+/// Returns the gateway program, compiled once in a process.
 ///
 /// # Errors
 /// If it does not compile.
 pub fn pipeline() -> anyhow::Result<Arc<ir::Pipeline>> {
-    Ok(Arc::new(compile(&root().join("programs/gateway/gateway.p4"))?))
+    static COMPILED: Mutex<Option<Arc<ir::Pipeline>>> = Mutex::new(None);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if compiled.is_none() {
+        *compiled = Some(Arc::new(compile(&root().join("programs/gateway/gateway.p4"))?));
+    }
+    Ok(compiled.clone().expect("compiled above"))
 }
 
 /// Compiles the gateway program as a switch runs it: without second passes.

@@ -8,6 +8,7 @@ pub mod frame;
 pub mod gateway;
 pub mod generate;
 pub mod model;
+pub mod native;
 pub mod order;
 pub mod regions;
 mod requests;

@@ -6,9 +6,9 @@ use fastrand::Rng;
 use ir::{Arch, ExternId, ExternKind, Pipeline, TableId};
 use num_bigint::BigUint;
 use packet::Verdict;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use terrace::program::{self, Sources};
 use terrace::stf::device::{Device, ObjectCell, Refusal, Sent};
 use terrace::stf::{parse, run};
@@ -42,6 +42,9 @@ impl EngineDevice {
             true => plan::engine_settings(&mut rng, seed),
             false => interp::Config::default(),
         };
+        if engine == "jit" {
+            testkit::native::keep_code(&pipeline).map_err(|error| error.to_string())?;
+        }
         let build = EngineInputs { text: None, pipeline: &pipeline, setup: &setup };
         let subject = subjects::factory(engine)?(&build)?;
         let oracle = if beside_oracle { Some(Oracle::new(&build)?) } else { None };
@@ -205,8 +208,30 @@ fn tests(folder: &Path, found: &mut Vec<PathBuf>) {
 fn load(test: &Path) -> Result<(terrace::stf::script::Script, Arc<Pipeline>), String> {
     let text = std::fs::read_to_string(test).map_err(|error| error.to_string())?;
     let script = parse::parse(&test.display().to_string(), &text).map_err(|error| error.to_string())?;
-    let compiled = program::compile(&test.with_extension("p4"), &Sources::default());
-    Ok((script, Arc::new(compiled.pipeline.ok_or("it does not compile")?)))
+    Ok((script, load_program(&test.with_extension("p4"))?))
+}
+
+/// Folder and text without comments of a program: many tests are of one program, and their files differ
+/// in comments.
+type ProgramText = (PathBuf, Vec<String>);
+
+fn program_text(path: &Path) -> ProgramText {
+    let text = std::fs::read_to_string(path).expect("a program");
+    let code = text.lines().filter(|line| !line.starts_with("//")).map(str::to_owned).collect();
+    (path.parent().expect("a folder").to_owned(), code)
+}
+
+/// Compiles a program, each once in a process.
+fn load_program(path: &Path) -> Result<Arc<Pipeline>, String> {
+    static COMPILED: Mutex<BTreeMap<ProgramText, Arc<Pipeline>>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = program_text(path);
+    if let Some(pipeline) = compiled.get(&text) {
+        return Ok(pipeline.clone());
+    }
+    let pipeline = Arc::new(program::compile(path, &Sources::default()).pipeline.ok_or("it does not compile")?);
+    compiled.insert(text, pipeline.clone());
+    Ok(pipeline)
 }
 
 /// Runs the corpus on an engine. Returns the number of packets compared with the oracle.
@@ -259,13 +284,10 @@ fn relatives_of_the_corpus_fare_alike() {
 fn entries_that_packets_add_run_natively() {
     let mut all = Vec::new();
     tests(&testkit::gateway::root().join("tests/corpus"), &mut all);
-    let mut reasons = std::collections::BTreeMap::new();
-    // Many tests are of one program. Their files differ in comments.
+    let mut reasons = BTreeMap::new();
     let mut programs = HashSet::new();
     for test in all {
-        let text = std::fs::read_to_string(test.with_extension("p4")).expect("a program");
-        let code: Vec<String> = text.lines().filter(|line| !line.starts_with("//")).map(str::to_owned).collect();
-        if !programs.insert((test.parent().map(Path::to_owned), code)) {
+        if !programs.insert(program_text(&test.with_extension("p4"))) {
             continue;
         }
         let (_, pipeline) = load(&test).unwrap_or_else(|error| panic!("{}: {error}", test.display()));

@@ -4,7 +4,6 @@
 use fastrand::Rng;
 use interp::{Config, Interp};
 use io::guard_pages::{self, GuardSide};
-use jit::Jit;
 use packet::{Batch, BatchOutput, Engine, PortId};
 use region::IdAssignments;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut g
     let entries = region::entries(&region, "region.yaml", pipeline, &mut numbers).expect("the region has entries");
     let batch = region::diff(region::GatewayEntries::default(), entries);
     let mut oracle = Interp::new(pipeline.clone(), Config::default()).expect("the interpreter loads it");
-    let mut native = Jit::new(pipeline.clone(), Config::default()).expect("native code is made");
+    let mut native = testkit::native::engine(pipeline).expect("native code is made");
     assert_eq!(native.fallback_reason(), None, "nothing of the gateway is handed to the interpreter");
     assert!(native.paired_lookup_count() >= 2, "lists of rules are looked up together with routes and VMs");
     oracle.write(&batch).expect("entries are taken");

@@ -72,7 +72,7 @@ fn ip(text: &str) -> std::net::IpAddr {
 fn run_in_lab(inner: IpPacket, count: usize) -> (Jit, packet::Batch, packet::BatchOutput) {
     let pipeline = gateway::pipeline().expect("the gateway compiles");
     let region = region::parse("lab.yaml", include_str!("../../../examples/lab.yaml")).expect("the example is right");
-    let mut engine = Jit::new(pipeline.clone(), interp::Config::default()).expect("the gateway loads");
+    let mut engine = testkit::native::engine(&pipeline).expect("the gateway loads");
     assert_eq!(engine.fallback_reason(), None);
     let entries = region::entries(&region, "lab.yaml", &pipeline, &mut region::IdAssignments::default());
     engine.write(&region::diff(region::GatewayEntries::default(), entries.expect("entries"))).expect("they are taken");

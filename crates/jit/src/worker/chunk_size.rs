@@ -21,14 +21,18 @@ const FEW_STAGES: usize = 8;
 /// Chooses the maximum chunk size for these tables.
 pub fn choose_max_chunk(program: &CompiledProgram, lookups: &LookupSet) -> usize {
     // The vector path has no frames that should stay in the cache.
-    if program.native.lanes().iter().any(Option::is_some) {
+    if program.code.native.lanes().iter().any(Option::is_some) {
         return MAX_CHUNK;
     }
     // Other lookups gain more from larger batches.
     let eight = ExactTable::supports_avx512();
     // Number of stages on the path of one packet.
-    let passed =
-        program.stages.iter().filter(|stage| !stage.is_hot_path_copy && stage.start != StageEntry::Restart).count();
+    let passed = program
+        .code
+        .stages
+        .iter()
+        .filter(|stage| !stage.is_hot_path_copy && stage.start != StageEntry::Restart)
+        .count();
     if eight && passed <= FEW_STAGES && lookups.memory_bytes() <= CACHED_TABLE_BYTES {
         SMALL_CHUNK
     } else {
@@ -38,11 +42,11 @@ pub fn choose_max_chunk(program: &CompiledProgram, lookups: &LookupSet) -> usize
 
 /// Returns how many of the packets may run together, at most `most`.
 pub fn chunk_len(program: &CompiledProgram, packets: &[Packet], most: usize) -> usize {
-    if program.order.is_serial {
+    if program.code.order.is_serial {
         return 1;
     }
     let most = packets.len().min(most);
-    if !program.order.depends_on_time {
+    if !program.code.order.depends_on_time {
         return most;
     }
     let time = packets[0].rx_time_ns;

@@ -11,7 +11,7 @@ impl JitWorker {
     /// Makes the worker for later passes of packets. It has the same counters, and statistics of
     /// its own, because its stages are others.
     pub fn set_later_passes(&mut self, program: Arc<CompiledProgram>) {
-        let stats = Arc::new(crate::stats::WorkerStats::new(&program.stats_layout));
+        let stats = Arc::new(crate::stats::WorkerStats::new(&program.code.stats_layout));
         self.later = Some(Box::new(JitWorker::with_counters(program, self.counters.clone(), stats)));
     }
 

@@ -39,7 +39,7 @@ impl JitWorker {
 
     /// Prefetches, for the packets of a queue that missed, what taking a port touches.
     fn prefetch_ports(&mut self, program: &CompiledProgram, index: usize, waiting: usize) {
-        let Some(prefetch) = program.pool_prefetches[index] else { return };
+        let Some(prefetch) = program.code.pool_prefetches[index] else { return };
         self.subscribers.clear();
         for packet in 0..waiting {
             if self.memory.lookup_results(waiting)[packet].is_null() {
@@ -58,7 +58,7 @@ impl JitWorker {
     /// Notes in the records of the packets in a queue that they look up such a table.
     pub(super) fn mark_readers(&mut self, program: &CompiledProgram, index: usize, waiting: usize) {
         let Some(records) = &mut self.records else { return };
-        let (first, stride) = (self.frames.as_ptr() as usize, program.frame_stride as usize);
+        let (first, stride) = (self.frames.as_ptr() as usize, program.code.frame_stride as usize);
         for frame in self.memory.queued_frames(index, waiting).iter() {
             records.mark_reader((*frame as usize - first) / stride);
         }

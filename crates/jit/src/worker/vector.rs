@@ -19,8 +19,8 @@ impl JitWorker {
     /// Returns whether the next chunk may take the vector path.
     pub(super) fn can_run_vector(&mut self, program: &CompiledProgram) -> bool {
         // Where packet order is observable, packets run one by one.
-        let ordered = program.order.is_serial || program.order.ordered_stages[0];
-        let there = self.records.is_none() && !ordered && program.native.lanes()[0].is_some();
+        let ordered = program.code.order.is_serial || program.code.order.ordered_stages[0];
+        let there = self.records.is_none() && !ordered && program.code.native.lanes()[0].is_some();
         there && self.vector.as_mut().is_some_and(|vector_state| vector_state.stage_stats[0].should_run())
     }
 
@@ -32,8 +32,8 @@ impl JitWorker {
 
     /// Adds the statistics of the vector path to those of the worker; called after a batch.
     pub(super) fn flush_vector_stats(&mut self, program: &CompiledProgram) {
-        let Some(layout) = &program.memory.vector else { return };
-        let cells = self.memory.words_at(layout.stats, program.stats_layout.cell_count * LANES);
+        let Some(layout) = &program.code.memory.vector else { return };
+        let cells = self.memory.words_at(layout.stats, program.code.stats_layout.cell_count * LANES);
         let sums: Vec<(usize, u64)> = cells
             .chunks_exact_mut(LANES)
             .enumerate()
@@ -47,7 +47,7 @@ impl JitWorker {
     /// Initialises the vector lists of the entry stage with the packets' inputs.
     pub(super) fn init_vector_input(&mut self, program: &CompiledProgram, packets: &mut [Packet]) {
         assert!(packets.len() <= MAX_CHUNK);
-        let (Some(layout), Some(vector_state)) = (&program.memory.vector, &mut self.vector) else { return };
+        let (Some(layout), Some(vector_state)) = (&program.code.memory.vector, &mut self.vector) else { return };
         let Some(queue) = &layout.stages[0] else { return };
         let dummy = vector_state.dummy_memory.as_mut_ptr().cast::<u8>();
         self.memory.words_at(layout.dummy_memory, 1)[0] = dummy as u64;
@@ -86,9 +86,9 @@ impl JitWorker {
         diverged: &mut Vec<DivergedPacket>,
     ) -> usize {
         diverged.clear();
-        let Some(layout) = &program.memory.vector else { return 0 };
+        let Some(layout) = &program.code.memory.vector else { return 0 };
         let Some(queue) = &layout.stages[index] else { return 0 };
-        let stage = &program.stages[index];
+        let stage = &program.code.stages[index];
         let begins = stage.start == StageEntry::Begin;
         let waiting = match begins {
             true => packets.len(),
@@ -97,7 +97,8 @@ impl JitWorker {
         if waiting == 0 {
             return 0;
         }
-        let function = program.native.lanes()[index].filter(|_| begins || !program.order.ordered_stages[index]);
+        let function =
+            program.code.native.lanes()[index].filter(|_| begins || !program.code.order.ordered_stages[index]);
         let Some(function) =
             function.filter(|_| begins || self.vector.as_mut().is_some_and(|e| e.stage_stats[index].should_run()))
         else {
@@ -220,7 +221,7 @@ impl JitWorker {
 
     /// Applies the deferred counter updates of vector code.
     pub(super) fn apply_vector_counts(&mut self, program: &CompiledProgram) {
-        let Some(layout) = &program.memory.vector else { return };
+        let Some(layout) = &program.code.memory.vector else { return };
         let count = std::mem::take(&mut self.memory.words_at(layout.pending.0, 1)[0]) as usize;
         for pending in self.memory.words_at(layout.pending.1, 2 * count).chunks_exact(2) {
             let pending = PendingCount { at: pending[0] as *mut [u64; 2], bytes: pending[1] };
@@ -240,7 +241,7 @@ impl JitWorker {
         lookups: &LookupSet,
         out: &mut BatchOutput,
     ) {
-        let Some(layout) = &program.memory.vector else { return };
+        let Some(layout) = &program.code.memory.vector else { return };
         let plain = program.plain;
         let (mut start, count) = (0, chunk.len());
         while start < count {
@@ -280,7 +281,7 @@ impl JitWorker {
             }
         }
         let input = PacketRef::Input((first + at) as u16);
-        let emitted = header.cast::<u8>().wrapping_add(program.emitted_offset as usize).cast();
+        let emitted = header.cast::<u8>().wrapping_add(program.code.emitted_offset as usize).cast();
         // SAFETY: the layout has the list there; the frame is that of this packet, and all fields
         // that are read have been written: by scalar code, or here.
         let recirculated = unsafe {

@@ -35,8 +35,8 @@ const BACKOFF_CHUNKS: u32 = 1 << 12;
 
 impl VectorState {
     pub fn new(program: &CompiledProgram) -> Option<VectorState> {
-        program.memory.vector.as_ref()?;
-        let stage_stats = vec![VectorStageStats::default(); program.stages.len()];
+        program.code.memory.vector.as_ref()?;
+        let stage_stats = vec![VectorStageStats::default(); program.code.stages.len()];
         Some(VectorState {
             dummy_memory: AlignedLine::zeroed(MAX_VECTOR_PACKET_BYTES as usize + CACHE_LINE_BYTES),
             stage_stats,

@@ -203,7 +203,7 @@ impl Gateway {
         let entries = region::entries(&region, "region.yaml", &pipeline, &mut numbers).expect("entries");
         let batch = region::diff(region::GatewayEntries::default(), entries);
         let mut interp = Interp::new(pipeline.clone(), Config::default()).expect("it loads");
-        let mut native = Jit::new(pipeline, Config::default()).expect("it loads");
+        let mut native = testkit::native::engine(&pipeline).expect("it loads");
         assert_eq!(native.fallback_reason(), None);
         interp.write(&batch).expect("entries are taken");
         native.write(&batch).expect("entries are taken");

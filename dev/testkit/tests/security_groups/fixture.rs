@@ -140,7 +140,7 @@ impl Gateway {
     pub fn new(tenants: &str) -> Gateway {
         let pipeline = gateway::pipeline().expect("the gateway compiles");
         let interp = Interp::new(pipeline.clone(), Config::default()).expect("it loads");
-        let native = Jit::new(pipeline.clone(), Config::default()).expect("it loads");
+        let native = testkit::native::engine(&pipeline).expect("it loads");
         assert_eq!(native.fallback_reason(), None);
         let (entries, numbers) = Default::default();
         let mut gateway = Gateway { pipeline, interp, native, entries, numbers, now: SECOND };
