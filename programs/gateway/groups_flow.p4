@@ -27,6 +27,8 @@ struct group_member_t {
     bool     any_in;     // all that is sent to the VM is permitted
     bool     keeps;      // flows outlive a change of rules
     bool     picks_up;   // a TCP connection may begin with any segment
+    vpc_t    vpc;
+    bit<32>  max_flows;  // most flows of the VPC
 }
 
 /// The flow of a packet.

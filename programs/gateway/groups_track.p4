@@ -21,6 +21,9 @@ const ExpireTimeProfileId_t FLOW_TCP            = (ExpireTimeProfileId_t) 7;
 /// sides are two flows, although they can have one identifier. 255 is reserved: no protocol has it.
 const bit<8> ECHO_OF_HIGH_SIDE = 255;
 
+/// VPCs that can have flows: all that have a number.
+#define FLOW_OWNERS 1048576
+
 /// Parameters of `tracked`.
 struct tracked_t {
     bit<1>   low_opened;
@@ -30,6 +33,10 @@ struct tracked_t {
 
 control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_member_t from,
                           in group_member_t to, inout group_flow_t flow) {
+    // One for each table, because packets of both versions then need no order among each other.
+    EntryQuota(FLOW_OWNERS) vpc_flows_v4;
+    EntryQuota(FLOW_OWNERS) vpc_flows_v6;
+
     vni_t   low_vni;
     vni_t   high_vni;
     ipv4_t  low_v4;
@@ -60,10 +67,11 @@ control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_memb
         }
     }
 
-    /// The first packet of a flow adds it. A connection that is picked up counts as established.
-    action open_flow() {
-        if (flow.unknown != drop_reason_t.none) {
-            drop(meta, flow.unknown);
+    /// The first packet of a flow adds it, if its VPC may have one more. A connection that is picked
+    /// up counts as established.
+    action add_flow(in bool has_share) {
+        if (!has_share) {
+            drop(meta, drop_reason_t.group_quota);
         }
         ExpireTimeProfileId_t profile = FLOW_OTHER;
         if (flow.is_tcp) {
@@ -78,6 +86,26 @@ control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_memb
         }
     }
 
+    /// The flow counts for the VPC of the side that began it, or of the other one if that has no groups.
+    action open_flow_v4() {
+        if (flow.unknown != drop_reason_t.none) {
+            drop(meta, flow.unknown);
+        }
+        bool has_share = from.policy != 0 ? vpc_flows_v4.take((bit<32>) from.vpc, from.max_flows)
+                                          : vpc_flows_v4.take((bit<32>) to.vpc, to.max_flows);
+        add_flow(has_share);
+    }
+
+    /// As `open_flow_v4`.
+    action open_flow_v6() {
+        if (flow.unknown != drop_reason_t.none) {
+            drop(meta, flow.unknown);
+        }
+        bool has_share = from.policy != 0 ? vpc_flows_v6.take((bit<32>) from.vpc, from.max_flows)
+                                          : vpc_flows_v6.take((bit<32>) to.vpc, to.max_flows);
+        add_flow(has_share);
+    }
+
     table flows_v4 {
         key = {
             low_vni:       exact @name("low_vni");
@@ -88,8 +116,8 @@ control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_memb
             high_port:     exact @name("high_port");
             protocol:      exact @name("protocol");
         }
-        actions = { @tableonly tracked; @defaultonly open_flow; }
-        const default_action = open_flow();
+        actions = { @tableonly tracked; @defaultonly open_flow_v4; }
+        const default_action = open_flow_v4();
         add_on_miss = true;
         pna_idle_timeout = PNA_IdleTimeout_t.AUTO_DELETE;
         size = 4194304;
@@ -105,8 +133,8 @@ control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_memb
             high_port:     exact @name("high_port");
             protocol:      exact @name("protocol");
         }
-        actions = { @tableonly tracked; @defaultonly open_flow; }
-        const default_action = open_flow();
+        actions = { @tableonly tracked; @defaultonly open_flow_v6; }
+        const default_action = open_flow_v6();
         add_on_miss = true;
         pna_idle_timeout = PNA_IdleTimeout_t.AUTO_DELETE;
         size = 4194304;

@@ -93,6 +93,7 @@ enum bit<8> drop_reason_t {
     nat_table_full         = 73,   // no further session has room, or another one has the port
 
     // Security groups.
+    group_quota            = 79,   // the VPC has as many flows as it may
     group_denied_out       = 80,   // no rule of the sender's groups permits the flow
     group_denied_in        = 81,   // no rule of the receiver's groups permits the flow
     group_unasked          = 82,   // an echo reply without a request

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Additions of Terrace to PNA for functions with sessions: entries that packets add in pairs, and
-// pools of ports. Include it after <pna.p4> or <bmv2/pna.p4>. docs/reference/p4-extensions.md
+// Additions of Terrace to PNA for functions with sessions: entries that packets add in pairs, pools
+// of ports, and limits on the entries of each tenant. Include it after <pna.p4> or <bmv2/pna.p4>. docs/reference/p4-extensions.md
 // explains their meaning, with an example.
 
 #ifndef __TERRACE_P4__
@@ -74,6 +74,20 @@ extern PortPool {
     /// number `hash` / 64 / `address_count` mod 1008 on.
     PortLease_t take(in bit<32> first_address, in bit<32> address_count, in bit<32> subscriber,
                      in bit<32> max_blocks, in bit<8> space, in bit<32> hash);
+}
+
+/// Limits on entries that packets add: how many each owner, such as a tenant or a machine, may have.
+///
+/// What a packet took belongs to the entries that it adds afterwards, by `add_entry` or
+/// `add_entry_pair`, and is given back with them, whatever ends them; a pair counts as one. If the
+/// packet adds none, it is given back at once.
+extern EntryQuota {
+    /// A quota for owners with the numbers 0 to `owners` - 1.
+    EntryQuota(bit<32> owners);
+
+    /// Takes one of the `max_entries` that `owner` may have. Returns false, and takes nothing, if the
+    /// owner has them all, or if there is no such owner.
+    bool take(in bit<32> owner, in bit<32> max_entries);
 }
 
 #endif

@@ -70,6 +70,7 @@ impl<O: Overseer> ExecContext<'_, O> {
             | InternetChecksumSetState => self.call_internet_checksum(frame, call),
             AddEntry | AllocateFlowId | SetEntryExpireTime | RestartExpireTimer => self.call_flow(frame, call),
             PortPoolTake => self.take_port(frame, call),
+            EntryQuotaTake => self.take_share(frame, call),
             RandomRead | Random => self.call_random(frame, call),
             DigestPack => self.digest(frame, call),
             Clone => {

@@ -255,8 +255,7 @@ impl Interp {
         if run.out.packets().is_empty() {
             run.drop_packet(packet::EngineReason::NoDestination.into(), packet::PacketOrigin::Received);
         }
-        let unused = std::mem::take(&mut self.memory.taken_ports);
-        self.memory.release_unused_ports(&unused);
+        self.memory.release_unused();
     }
 
     /// Advances the time and returns the entries with an expired idle timeout. Tables with
@@ -332,6 +331,11 @@ impl Interp {
     /// Returns how much of a pool of ports is in use; `None` for another object.
     pub fn port_usage(&self, pool: ExternId) -> Option<PortUsage> {
         self.memory.port_usage(pool)
+    }
+
+    /// Returns how many entries of an owner a quota counts; `None` for another object.
+    pub fn quota_entries(&self, quota: ExternId, owner: u32) -> Option<u32> {
+        self.memory.taken_shares(quota, owner)
     }
 
     /// Returns the leaves of a register's element.

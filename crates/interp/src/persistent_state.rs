@@ -1,6 +1,7 @@
 //! State that outlives a packet: tables, counters, meters, registers, digests, groups and sessions.
 
 use crate::element_array::ElementArray;
+use crate::entry_quota::{EntryQuota, QuotaShare};
 use crate::idle_clock::IdleClock;
 use crate::lookup::ReferenceTable;
 use crate::meter::{Meter, MeterColor};
@@ -37,6 +38,8 @@ pub enum ExternState {
     Members(ProfileState),
     /// Ports of a pool.
     Ports(PortPool),
+    /// Shares of a quota.
+    Quota(EntryQuota),
     /// No state that outlives a packet.
     None,
 }
@@ -82,6 +85,8 @@ pub struct PersistentState {
     pub(crate) deadlines: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
     /// Ports that the packet has taken and that no entry holds yet.
     pub taken_ports: Vec<PortLease>,
+    /// Shares of quotas that the packet has taken and that no entry holds yet.
+    pub taken_shares: Vec<QuotaShare>,
     /// State of the random numbers.
     pub random: u64,
     /// Last result of `allocate_flow_id`.
@@ -113,6 +118,7 @@ impl PersistentState {
             lost_messages: 0,
             deadlines: BinaryHeap::new(),
             taken_ports: Vec::new(),
+            taken_shares: Vec::new(),
             random: seed,
             flow_id: 0,
             expire_times: state.expire_times().clone(),
@@ -575,6 +581,7 @@ pub(crate) fn new_object(kind: &ExternKind, array: fn(u64, Box<[u64]>) -> Elemen
         ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds } => {
             ExternState::Ports(PortPool::new(*addresses, *subscribers, *spaces, *rest_seconds))
         }
+        ExternKind::EntryQuota { owners } => ExternState::Quota(EntryQuota::new(*owners)),
         ExternKind::ActionProfile { .. } | ExternKind::ActionSelector { .. } => {
             ExternState::Members(ProfileState::default())
         }

@@ -158,6 +158,14 @@ impl PortPool {
         }
     }
 
+    /// Releases all ports, without a rest.
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+        self.address_blocks.fill(0);
+        self.owned.clear();
+        self.rest_ends.clear();
+    }
+
     /// Takes a port at the time `now` in nanoseconds: one of the subscriber's blocks at the
     /// addresses of the request, else one of a new block. Returns address and port.
     ///

@@ -1,6 +1,7 @@
-//! Sessions and ports of pools, as another engine takes them over: of another process, or with
+//! Sessions with what they hold of pools and quotas, as another engine takes them over: of another process, or with
 //! another program.
 
+use crate::entry_quota::QuotaShare;
 use crate::interp::Interp;
 use crate::persistent_state::{ExternState, PersistentState};
 use crate::port_pool::{OwnedPort, PortLease, RestingPort};
@@ -14,10 +15,12 @@ pub struct SessionState {
     pub twin: Option<PackedKey>,
     /// Ports that are released with the entry.
     pub ports: Vec<OwnedPort>,
+    /// Shares of quotas that are given back with the entry.
+    pub shares: Vec<QuotaShare>,
 }
 
 impl Interp {
-    /// Returns twin and ports of an entry that is in the table; `None` if it has neither.
+    /// Returns what an entry of a session has; `None` for an entry that is in no session.
     pub fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState> {
         let slots = &self.memory.tables.get(table.index())?;
         let session = slots.slots[slots.find(entry)? as usize].session.as_ref()?;
@@ -25,12 +28,13 @@ impl Interp {
         Some(SessionState {
             twin: twin.map(|twin| PackedKey::from_slice(twin.key())),
             ports: session.leases.iter().filter_map(|lease| self.memory.owned_port(lease)).collect(),
+            shares: session.shares.clone(),
         })
     }
 
-    /// Gives an entry that is in the table its twin, which is there too, and its ports. Returns
-    /// false if the twin or a port is not to be had: then the entry is removed, because it would
-    /// be half a session, or share a port.
+    /// Gives an entry that is in the table its twin, which is there too, and what it holds. Returns
+    /// false if the twin, a port or a share is not to be had: then the entry is removed, because it
+    /// would be half a session, share a port, or be beyond a limit.
     pub fn restore_session(&mut self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool {
         let is_restored = self.memory.restore_session(table, entry, session);
         if !is_restored {
@@ -90,9 +94,24 @@ impl PersistentState {
             let OwnedPort { pool, address, port, space, .. } = *port;
             leases.push(PortLease { pool: pool.index(), address, port, space, taken_ns: self.now });
         }
+        let mut shares = Vec::new();
+        for share in &session.shares {
+            // The limit was checked when the share was taken.
+            let is_taken = match self.objects.get_mut(share.quota.index()) {
+                Some(ExternState::Quota(quota)) => quota.take(share.owner, u32::MAX),
+                _ => false,
+            };
+            if !is_taken {
+                leases.iter().for_each(|lease| self.release_port(lease));
+                shares.iter().for_each(|share| self.give_back_share(share));
+                return false;
+            }
+            shares.push(*share);
+        }
         let slots = &mut self.tables[table.index()].slots;
         let own = slots[slot as usize].session.get_or_insert_default();
         own.leases.append(&mut leases);
+        own.shares.append(&mut shares);
         own.twin = twin.or(own.twin);
         if let Some(twin) = twin {
             slots[twin as usize].session.get_or_insert_default().twin = Some(slot);

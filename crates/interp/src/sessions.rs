@@ -1,9 +1,11 @@
-//! Sessions: entries that packets added as pairs, and entries that hold ports of a pool.
+//! Sessions: entries that packets added as pairs, and entries that hold ports of a pool or a share of a
+//! quota.
 //!
-//! The two entries of a pair ("twins") have one idle time, and end together. A port that a packet
-//! took belongs to the entries that the packet adds afterwards; it is released with them, or at the
-//! end of the packet if it adds none.
+//! The two entries of a pair ("twins") have one idle time, and end together. What a packet took belongs
+//! to the entries that the packet adds afterwards; it is released with them, or at the end of the packet
+//! if it adds none.
 
+use crate::entry_quota::QuotaShare;
 use crate::exec_context::ExecContext;
 use crate::frame::Frame;
 use crate::overseer::Overseer;
@@ -14,33 +16,38 @@ use crate::wide_int;
 use entries::{PackedKey, StoredAction, StoredEntry};
 use ir::{Entity, ExternId, TableId};
 
-/// What an entry shares with its twin, and the ports that it holds.
+/// What an entry shares with its twin, and what it holds.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPart {
     /// Slot of the twin, in the same table.
     pub twin: Option<u32>,
     /// Ports that are released with the entry.
     pub leases: Vec<PortLease>,
+    /// Shares of quotas that are given back with the entry.
+    pub shares: Vec<QuotaShare>,
 }
 
 impl PersistentState {
-    /// Makes two new entries of a table twins; the first gets the ports.
-    pub fn begin_session(&mut self, table: usize, slot: u32, twin: Option<u32>, leases: Vec<PortLease>) {
+    /// Makes two new entries of a table twins; the first gets what the packet has taken.
+    pub fn begin_session(&mut self, table: usize, slot: u32, twin: Option<u32>) {
+        let leases = std::mem::take(&mut self.taken_ports);
+        let shares = std::mem::take(&mut self.taken_shares);
         let slots = &mut self.tables[table].slots;
-        if twin.is_some() || !leases.is_empty() {
-            slots[slot as usize].session = Some(Box::new(SessionPart { twin, leases }));
+        if twin.is_some() || !leases.is_empty() || !shares.is_empty() {
+            slots[slot as usize].session = Some(Box::new(SessionPart { twin, leases, shares }));
         }
         if let Some(twin) = twin {
-            slots[twin as usize].session = Some(Box::new(SessionPart { twin: Some(slot), leases: Vec::new() }));
+            slots[twin as usize].session = Some(Box::new(SessionPart { twin: Some(slot), ..SessionPart::default() }));
         }
     }
 
-    /// Ends what the entry of a slot has in common with its twin, and releases the ports of both.
+    /// Ends what the entry of a slot has in common with its twin, and releases what both hold.
     /// Returns the twin's slot, which the caller removes too.
     pub fn end_session(&mut self, table: usize, slot: u32) -> Option<u32> {
         let end_part = |memory: &mut Self, slot: u32| {
             let part = *memory.tables[table].slots.get_mut(slot as usize)?.session.take()?;
             part.leases.iter().for_each(|lease| memory.release_port(lease));
+            part.shares.iter().for_each(|share| memory.give_back_share(share));
             part.twin
         };
         let twin = end_part(self, slot)?;
@@ -69,9 +76,18 @@ impl PersistentState {
         }
     }
 
-    /// Releases ports that no entry holds, because the packets that took them added none.
-    pub fn release_unused_ports(&mut self, leases: &[PortLease]) {
-        for lease in leases {
+    pub fn give_back_share(&mut self, share: &QuotaShare) {
+        if let Some(ExternState::Quota(quota)) = self.objects.get_mut(share.quota.index()) {
+            quota.give_back(share.owner);
+        }
+    }
+
+    /// Releases what the packet has taken and no entry holds, because the packet added none.
+    pub fn release_unused(&mut self) {
+        for share in std::mem::take(&mut self.taken_shares) {
+            self.give_back_share(&share);
+        }
+        for lease in &std::mem::take(&mut self.taken_ports) {
             if let Some(ExternState::Ports(pool)) = self.objects.get_mut(lease.pool) {
                 pool.release_unused(lease);
             }
@@ -91,6 +107,14 @@ impl PersistentState {
     pub fn port_usage(&self, pool: ExternId) -> Option<PortUsage> {
         match self.objects.get(pool.index())? {
             ExternState::Ports(pool) => Some(pool.usage()),
+            _ => None,
+        }
+    }
+
+    /// Returns how many shares of a quota an owner has; `None` for another object.
+    pub fn taken_shares(&self, quota: ExternId, owner: u32) -> Option<u32> {
+        match self.objects.get(quota.index())? {
+            ExternState::Quota(quota) => Some(quota.taken(owner)),
             _ => None,
         }
     }
@@ -144,6 +168,21 @@ impl<O: Overseer> ExecContext<'_, O> {
         }
     }
 
+    /// Executes `EntryQuota.take`.
+    pub(crate) fn take_share(&mut self, frame: &mut Frame, call: &DecodedCall) {
+        use crate::extern_calls::scalar;
+        let number = |index: usize| u32::try_from(scalar(frame, call, index)).unwrap_or(u32::MAX);
+        let (owner, max_entries) = (number(0), number(1));
+        let taken_quota = call.object.filter(|quota| match self.memory.objects.get_mut(quota.index()) {
+            Some(ExternState::Quota(quota)) => quota.take(owner, max_entries),
+            _ => false,
+        });
+        self.memory.taken_shares.extend(taken_quota.map(|quota| QuotaShare { quota, owner }));
+        if let Some(reg) = call.results.first() {
+            wide_int::store128(frame.words_mut(*reg), u128::from(taken_quota.is_some()));
+        }
+    }
+
     /// Adds an entry with key, action and expire time profile, and with `twin` a second one of the
     /// same table, or none. Returns the first one's slot.
     pub(crate) fn add_entries(
@@ -164,8 +203,7 @@ impl<O: Overseer> ExecContext<'_, O> {
         }
         let slot = self.add_one_entry(table, key, action, profile)?;
         let twin = twin.and_then(|(key, action)| self.add_one_entry(table, key, action, profile));
-        let leases = std::mem::take(&mut self.memory.taken_ports);
-        self.memory.begin_session(table, slot, twin, leases);
+        self.memory.begin_session(table, slot, twin);
         Some(slot)
     }
 

@@ -33,7 +33,9 @@ impl PersistentState {
             match object {
                 ExternState::Counter(array) | ExternState::Register(array, _) => array.reset(),
                 ExternState::Meter(_, meters) => meters.clear(),
-                ExternState::Members(_) | ExternState::Ports(_) | ExternState::None => {}
+                ExternState::Ports(pool) => pool.clear(),
+                ExternState::Quota(quota) => quota.clear(),
+                ExternState::Members(_) | ExternState::None => {}
             }
         }
         for index in 0..self.tables.len() {

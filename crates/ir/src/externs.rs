@@ -142,6 +142,11 @@ pub enum ExternKind {
         /// Time in seconds that a released port rests before it is given out again.
         rest_seconds: u32,
     },
+    /// `EntryQuota`: limits on entries that packets add.
+    EntryQuota {
+        /// Number of owners.
+        owners: u32,
+    },
     /// A digest stream. v1model's `digest<T>()` calls share one object for each T.
     Digest {
         /// The message's type.
@@ -200,6 +205,7 @@ impl ExternFn {
                 | AddEntry
                 | AllocateFlowId
                 | PortPoolTake
+                | EntryQuotaTake
                 | SetEntryExpireTime
                 | RestartExpireTimer
         )
@@ -310,6 +316,8 @@ extern_fns! {
     /// (v first address, v number of addresses, v subscriber, v maximum number of blocks, v space,
     /// v hash) -> bit<8> status, bit<32> address, bit<16> port
     PortPoolTake = "port_pool.take";
+    /// (v owner, v maximum number of entries) -> bool: a share of the quota was taken.
+    EntryQuotaTake = "entry_quota.take";
     /// PNA (table, action, vs parameters, v expire time profile[, vs twin's key, twin's action, vs
     /// its parameters]) -> bool. With a twin, both entries are added or none, and they end
     /// together.

@@ -117,7 +117,9 @@ pub fn extern_result_types(
         ExternFn::UpdateChecksum | ExternFn::UpdateChecksumWithPayload => arg_type(2),
         ExternFn::Hash | ExternFn::AllocateFlowId => vec![ResultType::Numeric],
         ExternFn::PortPoolTake => [8, 32, 16].map(|width| ResultType::Is(Type::Bit(width))).into(),
-        ExternFn::AddEntry | ExternFn::IsHostPort | ExternFn::IsNetPort => vec![ResultType::Is(Type::Bool)],
+        ExternFn::AddEntry | ExternFn::EntryQuotaTake | ExternFn::IsHostPort | ExternFn::IsNetPort => {
+            vec![ResultType::Is(Type::Bool)]
+        }
         ExternFn::CounterCount
         | ExternFn::DirectCounterCount
         | ExternFn::RegisterWrite

@@ -415,8 +415,18 @@ impl Jit {
     /// Returns how much of a pool of ports is in use; `None` for another object.
     pub fn port_usage(&self, pool: ExternId) -> Option<interp::PortUsage> {
         match &self.execution {
-            Execution::Native { shared, .. } => shared.program.runtime.written.ports.usage(pool),
+            Execution::Native { shared, .. } => shared.program.runtime.written.leases.ports.usage(pool),
             Execution::Interpreted { interp, .. } => interp.lock().port_usage(pool),
+        }
+    }
+
+    /// Returns how many entries of an owner a quota counts; `None` for another object.
+    pub fn quota_entries(&self, quota: ExternId, owner: u32) -> Option<u32> {
+        match &self.execution {
+            Execution::Native { shared, .. } => {
+                shared.program.runtime.written.leases.quotas.usage(quota, owner).map(|[entries, _]| entries)
+            }
+            Execution::Interpreted { interp, .. } => interp.lock().quota_entries(quota, owner),
         }
     }
 

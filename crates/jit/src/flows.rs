@@ -1,7 +1,7 @@
 //! [`WorkerFlows`]: one worker's access to the tables to which packets add entries.
 
+use crate::leases::HeldLease;
 use crate::packet_written::PacketWrittenTables;
-use crate::port_pools::HeldPort;
 use flowtable::{Addition, EntryRef, Member, NewEntry, RecordId, Refusal};
 use ir::{Entity, ExternId, TableId};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ pub struct WorkerFlows {
     added_count: u64,
     /// Records found for a queue.
     records: Vec<RecordId>,
-    /// Ports that a packet has taken and that no entry holds yet.
-    held_ports: Vec<HeldPort>,
+    /// Ports and shares of quotas that a packet has taken and that no entry holds yet.
+    held: Vec<HeldLease>,
     /// Index of this packet in its chunk.
-    port_holder: usize,
+    holder: usize,
     /// Index of the last packet of the chunk that added an entry.
     adder: usize,
 }
@@ -44,8 +44,8 @@ impl WorkerFlows {
             members: shared.join(),
             added_count: 0,
             records: Vec::new(),
-            held_ports: Vec::new(),
-            port_holder: NO_LANE,
+            held: Vec::new(),
+            holder: NO_LANE,
             adder: NO_LANE,
         }
     }
@@ -68,16 +68,16 @@ impl WorkerFlows {
         self.members.get_mut(table.index())?.as_mut()
     }
 
-    /// Releases the ports that no entry got, at the end of a chunk of packets.
-    pub fn release_held_ports(&mut self) {
-        self.release_ports_of_holder();
-        (self.port_holder, self.adder) = (NO_LANE, NO_LANE);
+    /// Releases what packets took and no entry got, at the end of a chunk of packets.
+    pub fn release_held(&mut self) {
+        self.release_leases_of_holder();
+        (self.holder, self.adder) = (NO_LANE, NO_LANE);
     }
 
-    fn release_ports_of_holder(&mut self) {
-        if !self.held_ports.is_empty() {
-            self.shared.ports.release_unused(&self.held_ports);
-            self.held_ports.clear();
+    fn release_leases_of_holder(&mut self) {
+        if !self.held.is_empty() {
+            self.shared.leases.release_unused(&self.held);
+            self.held.clear();
         }
     }
 
@@ -91,7 +91,7 @@ impl WorkerFlows {
         self.members.iter_mut().flatten().for_each(Member::park);
     }
 
-    /// Adds the entry of a packet, with the value that `fill` writes. It gets the ports that the
+    /// Adds the entry of a packet, with the value that `fill` writes. It gets what the
     /// packet has taken. Returns its record; `None` if the key is there, or the table is full.
     pub fn add_entry(
         &mut self,
@@ -107,7 +107,7 @@ impl WorkerFlows {
         });
         let Addition::Added(record) = added else {
             // The table counts refusals by reason.
-            self.keep_ports(new, lease, matches!(added, Addition::Found(_)));
+            self.keep_leases(new, lease, matches!(added, Addition::Found(_)));
             return None;
         };
         self.note_additions(1, new, lease);
@@ -115,7 +115,7 @@ impl WorkerFlows {
     }
 
     /// Adds the entry of a packet and its twin, or none. `fill` writes the value of entry 0 or 1.
-    /// The first gets the ports that the packet has taken. Returns the records.
+    /// The first gets what the packet has taken. Returns the records.
     pub fn add_pair(
         &mut self,
         table: TableId,
@@ -131,58 +131,72 @@ impl WorkerFlows {
                 Some(records)
             }
             Err(refusal) => {
-                self.keep_ports(new, lease, refusal == Refusal::KeyTaken);
+                self.keep_leases(new, lease, refusal == Refusal::KeyTaken);
                 None
             }
         }
     }
 
-    /// Returns the member that adds an entry, and the lease of the ports that its packet holds (0:
-    /// none). Counts an addition without a member.
+    /// Returns the member that adds an entry, and the lease of what its packet holds (0: nothing).
+    /// Counts an addition without a member.
     fn member_and_lease(&mut self, table: TableId, new: &PacketEntry<'_>) -> Option<(&mut Member, u32)> {
         let Some(member) = self.members.get_mut(table.index()).and_then(Option::as_mut) else {
             self.shared.get(table).inspect(|written| written.count_unjoined());
             return None;
         };
-        let holds_ports = self.port_holder == new.lane;
-        Some((member, if holds_ports { self.shared.ports.join(&self.held_ports) } else { 0 }))
+        let is_holder = self.holder == new.lane;
+        Some((member, if is_holder { self.shared.leases.join(&self.held)? } else { 0 }))
     }
 
-    /// Counts added entries, which hold the packet's ports from now on.
+    /// Counts added entries, which hold what the packet has taken from now on.
     fn note_additions(&mut self, count: u64, new: &PacketEntry<'_>, lease: u32) {
         self.adder = new.lane;
         if lease != 0 {
-            self.held_ports.clear();
+            self.held.clear();
         }
         self.added_count += count;
     }
 
-    /// Leaves the ports of a refused addition with their packet. If another worker has added its
-    /// session at the same time, they do not rest afterwards.
-    fn keep_ports(&mut self, new: &PacketEntry<'_>, lease: u32, is_there: bool) {
-        self.shared.ports.part(lease);
+    /// Leaves what a refused addition would hold with its packet. If another worker has added its
+    /// session at the same time, ports do not rest afterwards.
+    fn keep_leases(&mut self, new: &PacketEntry<'_>, lease: u32, is_there: bool) {
+        self.shared.leases.end_group(lease);
         if lease != 0 {
             // The packet itself may have added the key before.
             let is_fresh = is_there && self.adder != new.lane;
-            self.held_ports.iter_mut().for_each(|port| port.is_fresh = is_fresh);
+            self.held.iter_mut().for_each(|held| held.is_fresh = is_fresh);
         }
     }
 
-    /// Executes `PortPool.take` for the packet at index `lane` of the chunk. First the ports of a
-    /// packet before it are released that no entry got. Returns status, address and port.
+    /// Executes `PortPool.take` for the packet at index `lane` of the chunk. Returns status, address
+    /// and port.
     pub fn take_port(&mut self, pool: ExternId, lane: usize, args: [u32; 6], now_ns: u64) -> [u64; 3] {
-        if self.port_holder != lane {
-            self.release_ports_of_holder();
-            self.port_holder = lane;
-        }
-        let (results, held) = self.shared.ports.take(pool, args, now_ns);
-        self.held_ports.extend(held);
+        self.begin_holding(lane);
+        let (results, lease) = self.shared.leases.ports.take(pool, args, now_ns);
+        self.held.extend(lease.map(|lease| HeldLease { lease, taken_ns: now_ns, is_fresh: false }));
         results
+    }
+
+    /// Executes `EntryQuota.take` for the packet at index `lane` of the chunk.
+    pub fn take_share(&mut self, quota: ExternId, lane: usize, [owner, max_entries]: [u32; 2]) -> bool {
+        self.begin_holding(lane);
+        let lease = self.shared.leases.quotas.take(quota, owner, max_entries);
+        self.held.extend(lease.map(|lease| HeldLease { lease, taken_ns: 0, is_fresh: false }));
+        lease.is_some()
+    }
+
+    /// Lets a packet hold what it takes next. First, what a packet before it took and no entry got is
+    /// released.
+    fn begin_holding(&mut self, lane: usize) {
+        if self.holder != lane {
+            self.release_leases_of_holder();
+            self.holder = lane;
+        }
     }
 
     /// Prefetches what taking a port touches for these subscribers of a pool.
     pub fn prefetch_ports(&self, pool: ExternId, subscribers: &[u32]) {
-        self.shared.ports.prefetch(pool, subscribers);
+        self.shared.leases.ports.prefetch(pool, subscribers);
     }
 
     /// Returns an entry that this worker has added in this batch.

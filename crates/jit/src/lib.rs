@@ -23,6 +23,7 @@
 //! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
 //! | run time | tables to which packets add entries | `packet_written.rs`, `flows.rs` |
 //! | | their idle times; pools of ports | `idle_profiles.rs`, `port_pools.rs` |
+//! | | limits on entries; what entries hold of pools and quotas | `entry_quotas.rs`, `leases.rs` |
 //! | | the code of a program, shared by engines for the same program | `program_code.rs`, `code_cache.rs` |
 //! | | a program of one engine, and functions that it calls | `program.rs`, `runtime.rs` |
 //! | | the versions of a program for recording and for later passes | `native_programs.rs` |
@@ -52,11 +53,13 @@ mod crc;
 mod dynamic_state;
 mod engine;
 mod entries;
+mod entry_quotas;
 mod fallback_reason;
 mod flows;
 mod idle_profiles;
 mod introspection;
 mod lanes;
+mod leases;
 mod memory;
 mod native_programs;
 mod packet_written;

@@ -7,7 +7,7 @@
 
 use crate::fallback_reason::FallbackReason;
 use crate::idle_profiles::{IdleProfiles, tick_of};
-use crate::port_pools::PortPools;
+use crate::leases::Leases;
 use entries::{PackedKey, StoredEntry};
 use flowtable::{Addition, EntryRef, FlowTable, Member, Refusal, Shape};
 use interp::host::{ExternHost, HitTimes};
@@ -133,15 +133,15 @@ impl PacketWrittenTable {
 /// The tables of an engine that packets write.
 pub struct PacketWrittenTables {
     tables: Vec<Option<PacketWrittenTable>>,
-    /// The pools of the ports that their entries hold.
-    pub ports: PortPools,
+    /// Ports and shares of quotas that their entries hold.
+    pub leases: Leases,
     /// The time of the engine.
     pub times: Arc<HitTimes>,
     control: Mutex<Vec<Option<Member>>>,
 }
 
 impl PacketWrittenTables {
-    /// Makes the empty tables marked in `written`, and the pools; `live` converts their entries.
+    /// Makes the empty tables marked in `written`, the pools and the quotas; `live` converts their entries.
     /// `host` leaves their idle times to them.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl PacketWrittenTables {
         host: &mut ExternHost,
     ) -> Result<Self, FallbackReason> {
         let mut tables = Vec::new();
-        let ports = PortPools::new(pipeline)?;
+        let leases = Leases::new(pipeline)?;
         for (id, declared) in pipeline.tables.iter() {
             let Some(codec) = live.codec(id).filter(|_| written[id.index()]) else {
                 tables.push(None);
@@ -165,7 +165,7 @@ impl PacketWrittenTables {
                 notify: !host.deletes_idle(id),
                 tick_ns: TICK_NS,
                 has_pairs: adds_pairs(pipeline, id),
-                has_leases: !ports.is_empty(),
+                has_leases: !leases.is_empty(),
                 members: MEMBERS,
                 ..Shape::new(codec.layout().words * size_of::<u64>(), codec.max_value_len_bytes(), size)
             };
@@ -190,7 +190,7 @@ impl PacketWrittenTables {
             tables.push(Some(table));
         }
         let control = tables.iter().map(|table| table.as_ref().and_then(|table| table.flows.join().ok())).collect();
-        Ok(PacketWrittenTables { tables, ports, times: host.hit_times().clone(), control: Mutex::new(control) })
+        Ok(PacketWrittenTables { tables, leases, times: host.hit_times().clone(), control: Mutex::new(control) })
     }
 
     /// Returns a table, if packets write it.
@@ -211,8 +211,8 @@ impl PacketWrittenTables {
         self.tables.iter().map(|table| table.as_ref().and_then(|table| table.flows.join().ok())).collect()
     }
 
-    /// Runs `work` as the control plane's member of a table; `None` if packets do not write it. The
-    /// ports of entries that it removes are released.
+    /// Runs `work` as the control plane's member of a table; `None` if packets do not write it. What
+    /// entries held that it removes is released.
     pub fn with_control<R>(
         &self,
         table: TableId,
@@ -225,7 +225,7 @@ impl PacketWrittenTables {
         let result = work(written, member);
         let released = member.take_released();
         member.park();
-        self.ports.release(&released, self.times.now());
+        self.leases.release(&released, self.times.now());
         Some(result)
     }
 

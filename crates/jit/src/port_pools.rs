@@ -5,20 +5,6 @@ use flowtable::pool::{OwnedPoolPort, PoolPort, PoolRefusal, PoolRequest, PoolSha
 use interp::{OwnedPort, PortPoolStatus, PortUsage, RestingPort};
 use ir::{ExternId, ExternKind, Pipeline};
 use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// A port that a packet has taken and that no entry holds yet.
-#[derive(Clone, Copy, Debug)]
-pub struct HeldPort {
-    /// Its lease: the number of the port among those of all pools, from 1 on.
-    pub lease: u32,
-    /// Time at which it was taken, in nanoseconds.
-    pub taken_ns: u64,
-    /// Whether it can be taken again at once, because another worker has added the packet's session:
-    /// no entry has its key.
-    pub is_fresh: bool,
-}
 
 /// One pool.
 struct Pool {
@@ -40,10 +26,8 @@ impl Pool {
 pub struct PortPools {
     /// By rising first lease.
     pools: Vec<Pool>,
-    /// Further leases of an entry, by its first one. Most entries have one.
-    further: Mutex<HashMap<u32, Vec<u32>>>,
-    /// Number of entries with further leases.
-    further_count: AtomicUsize,
+    /// Lease behind those of all ports.
+    end_lease: u64,
 }
 
 impl PortPools {
@@ -65,7 +49,12 @@ impl PortPools {
         if first > 1 << 32 {
             return Err(FallbackReason::TooLarge);
         }
-        Ok(PortPools { pools, ..PortPools::default() })
+        Ok(PortPools { pools, end_lease: first })
+    }
+
+    /// Returns the lease behind those of all ports.
+    pub fn end_lease(&self) -> u64 {
+        self.end_lease
     }
 
     /// Returns whether there is no pool.
@@ -75,7 +64,7 @@ impl PortPools {
 
     /// Executes `PortPool.take` for a packet of the time `now_ns`, with the arguments in order.
     /// Returns status, address and port, and the lease if a port was taken.
-    pub fn take(&self, object: ExternId, args: [u32; 6], now_ns: u64) -> ([u64; 3], Option<HeldPort>) {
+    pub fn take(&self, object: ExternId, args: [u32; 6], now_ns: u64) -> ([u64; 3], Option<u32>) {
         let [first_address, address_count, subscriber, max_blocks, space, hash] = args;
         let request = PoolRequest { first_address, address_count, subscriber, max_blocks, space, hash };
         let pool = self.pools.iter().find(|pool| pool.object == object);
@@ -84,7 +73,7 @@ impl PortPools {
         match taken {
             Some((first, Ok(port))) => {
                 let results = [PortPoolStatus::Taken as u64, u64::from(port.address), u64::from(port.port)];
-                (results, Some(HeldPort { lease: first + port.number, taken_ns: now_ns, is_fresh: false }))
+                (results, Some(first + port.number))
             }
             Some((_, Err(PoolRefusal::Empty))) => refused(PortPoolStatus::Empty),
             Some((_, Err(PoolRefusal::Quota))) => refused(PortPoolStatus::Quota),
@@ -99,52 +88,28 @@ impl PortPools {
         }
     }
 
+    /// Returns the pool of a lease, and the number of the port in it; `None` for a lease of something
+    /// else.
     fn pool_of(&self, lease: u32) -> Option<(&Pool, u32)> {
         let position = self.pools.partition_point(|pool| pool.first_lease <= lease).checked_sub(1)?;
         let pool = &self.pools[position];
-        Some((pool, lease - pool.first_lease))
+        (u64::from(lease) < self.end_lease).then(|| (pool, lease - pool.first_lease))
     }
 
-    /// Returns one lease that stands for all ports that a packet holds; 0: it holds none.
-    pub fn join(&self, held: &[HeldPort]) -> u32 {
-        let Some((first, others)) = held.split_first() else { return 0 };
-        if !others.is_empty() {
-            self.further.lock().insert(first.lease, others.iter().map(|port| port.lease).collect());
-            self.further_count.fetch_add(1, Relaxed);
-        }
-        first.lease
-    }
-
-    /// Takes back what [`PortPools::join`] has done, because no entry got the ports.
-    pub fn part(&self, lease: u32) -> Vec<u32> {
-        if lease == 0 || self.further_count.load(Relaxed) == 0 {
-            return Vec::new();
-        }
-        let others = self.further.lock().remove(&lease);
-        self.further_count.fetch_sub(usize::from(others.is_some()), Relaxed);
-        others.unwrap_or_default()
-    }
-
-    /// Releases the ports of entries that ended at the time `now_ns`.
-    pub fn release(&self, leases: &[u32], now_ns: u64) {
-        for first in leases {
-            let others = self.part(*first);
-            for lease in std::iter::once(*first).chain(others) {
-                if let Some((pool, number)) = self.pool_of(lease) {
-                    pool.ports.lock().release(number, now_ns);
-                }
-            }
+    /// Releases the port of an entry that ended at the time `now_ns`.
+    pub fn release(&self, lease: u32, now_ns: u64) {
+        if let Some((pool, number)) = self.pool_of(lease) {
+            pool.ports.lock().release(number, now_ns);
         }
     }
 
-    /// Releases ports of a packet that added no entry.
-    pub fn release_unused(&self, held: &[HeldPort]) {
-        for HeldPort { lease, taken_ns, is_fresh } in held {
-            let Some((pool, number)) = self.pool_of(*lease) else { continue };
-            match is_fresh {
-                true => pool.ports.lock().give_back(number),
-                false => pool.ports.lock().release_unused(number, *taken_ns),
-            }
+    /// Releases the port of a packet that took it at the time `taken_ns` and added no entry. If
+    /// `is_fresh`, it does not rest.
+    pub fn release_unused(&self, lease: u32, taken_ns: u64, is_fresh: bool) {
+        let Some((pool, number)) = self.pool_of(lease) else { return };
+        match is_fresh {
+            true => pool.ports.lock().give_back(number),
+            false => pool.ports.lock().release_unused(number, taken_ns),
         }
     }
 
@@ -153,33 +118,15 @@ impl PortPools {
         self.pools.iter().for_each(|pool| pool.ports.lock().end_rests(now_ns));
     }
 
-    /// Returns the ports that a lease stands for.
-    pub fn owned_ports(&self, lease: u32) -> Vec<OwnedPort> {
-        if lease == 0 {
-            return Vec::new();
-        }
-        let further = self.further.lock().get(&lease).cloned().unwrap_or_default();
-        let port = |lease: u32| {
-            let (pool, number) = self.pool_of(lease)?;
-            Some(pool.owned_port(&pool.ports.lock().describe(number)?))
-        };
-        std::iter::once(lease).chain(further).filter_map(port).collect()
+    /// Returns the port that a lease stands for; `None` for a lease of something else.
+    pub fn owned_port(&self, lease: u32) -> Option<OwnedPort> {
+        let (pool, number) = self.pool_of(lease)?;
+        Some(pool.owned_port(&pool.ports.lock().describe(number)?))
     }
 
-    /// Takes certain ports, all or none. Returns the lease that stands for them (0: there are none);
-    /// `None` if one of them is not free.
-    pub fn restore(&self, ports: &[OwnedPort]) -> Option<u32> {
-        let mut held = Vec::new();
-        for port in ports {
-            match self.restore_port(port, None) {
-                Some(lease) => held.push(HeldPort { lease, taken_ns: 0, is_fresh: true }),
-                None => {
-                    self.release_unused(&held);
-                    return None;
-                }
-            }
-        }
-        Some(self.join(&held))
+    /// Takes a certain port. Returns its lease; `None` if it is not free.
+    pub fn restore(&self, port: &OwnedPort) -> Option<u32> {
+        self.restore_port(port, None)
     }
 
     fn restore_port(&self, port: &OwnedPort, rest_end_ns: Option<u64>) -> Option<u32> {

@@ -167,6 +167,12 @@ unsafe extern "C" fn call_extern(context: *mut StageContext, frame: *mut u8, sit
         results.iter_mut().zip(taken).for_each(|(result, value)| *result = value);
         return;
     }
+    if let (ExternFn::EntryQuotaTake, Some(quota)) = (func, object) {
+        let arg = |index: usize| args.get(index).map_or(0, |word| u32::try_from(*word).unwrap_or(u32::MAX));
+        let taken = flows.take_share(quota, lane, std::array::from_fn(arg));
+        results.iter_mut().for_each(|result| *result = u64::from(taken));
+        return;
+    }
     let packet = PacketContext {
         now: head.time.time_ns,
         ingress_length: head.input.metered_len,

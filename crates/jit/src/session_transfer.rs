@@ -1,4 +1,4 @@
-//! Sessions and ports of pools, as another engine takes them over.
+//! Sessions with what they hold of pools and quotas, as another engine takes them over.
 
 use crate::engine::{EngineShared, Execution, Jit};
 use crate::packet_written::PacketWrittenTables;
@@ -7,7 +7,7 @@ use interp::{RestingPort, SessionState};
 use ir::TableId;
 
 impl Jit {
-    /// Returns twin and ports of an entry that is in the table; `None` if it has neither.
+    /// Returns what an entry of a session has; `None` for an entry that is in no session.
     pub fn entry_session(&self, table: TableId, entry: &StoredEntry) -> Option<SessionState> {
         match &self.execution {
             Execution::Native { shared, .. } => shared.program.runtime.written.session(table, entry),
@@ -15,9 +15,9 @@ impl Jit {
         }
     }
 
-    /// Gives an entry that is in the table its twin, which is there too, and its ports. Returns
-    /// false if the twin or a port is not to be had: then the entry is removed, because it would
-    /// be half a session, or share a port. No packet uses the table meanwhile.
+    /// Gives an entry that is in the table its twin, which is there too, and what it holds. Returns
+    /// false if the twin, a port or a share is not to be had: then the entry is removed, because it
+    /// would be half a session, share a port, or be beyond a limit. No packet uses the table meanwhile.
     pub fn restore_session(&self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool {
         match &self.execution {
             Execution::Native { shared, .. } => {
@@ -34,7 +34,7 @@ impl Jit {
     /// Returns the resting ports of all pools.
     pub fn resting_ports(&self) -> Vec<RestingPort> {
         match &self.execution {
-            Execution::Native { shared, .. } => shared.program.runtime.written.ports.resting_ports(),
+            Execution::Native { shared, .. } => shared.program.runtime.written.leases.ports.resting_ports(),
             Execution::Interpreted { interp, .. } => interp.lock().resting_ports(),
         }
     }
@@ -42,7 +42,9 @@ impl Jit {
     /// Lets a free port rest. Returns false if it is not free, or there is no such port.
     pub fn restore_resting_port(&self, resting: &RestingPort) -> bool {
         match &self.execution {
-            Execution::Native { shared, .. } => shared.program.runtime.written.ports.restore_resting_port(resting),
+            Execution::Native { shared, .. } => {
+                shared.program.runtime.written.leases.ports.restore_resting_port(resting)
+            }
             Execution::Interpreted { interp, .. } => interp.lock().restore_resting_port(resting),
         }
     }
@@ -63,8 +65,8 @@ impl PacketWrittenTables {
         self.with_control(table, |written, member| {
             let own = member.entry(member.find(&written.codec.encode_key(entry)))?;
             let twin = member.entry(own.twin).map(|twin| written.codec.decode_key(twin.key));
-            let ports = self.ports.owned_ports(own.lease);
-            (twin.is_some() || !ports.is_empty()).then_some(SessionState { twin, ports })
+            let session = SessionState { twin, ..self.leases.describe(own.lease) };
+            (session != SessionState::default()).then_some(session)
         })?
     }
 
@@ -80,11 +82,11 @@ impl PacketWrittenTables {
             {
                 return false;
             }
-            match self.ports.restore(&session.ports) {
+            match self.leases.restore(session) {
                 Some(0) => true,
                 Some(lease) if member.set_lease(record, lease) => true,
                 Some(lease) => {
-                    self.ports.release(&[lease], self.times.now());
+                    self.leases.release(&[lease], self.times.now());
                     false
                 }
                 None => false,

@@ -213,7 +213,7 @@ impl JitWorker {
                 (0..size).for_each(|offset| sink(first + offset, &record_buffers.record(offset)));
             }
             first += size;
-            self.flows.release_held_ports();
+            self.flows.release_held();
         }
         if any_vector {
             self.flush_vector_stats(&program);

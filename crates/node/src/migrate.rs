@@ -124,6 +124,12 @@ impl<'a> PipelineMapping<'a> {
         }
     }
 
+    /// Returns the new pipeline's quota of entries for an old one.
+    pub fn map_quota(&self, old: ExternId) -> Option<ExternId> {
+        let new = self.map_extern(old)?;
+        matches!(self.new.externs[new].kind, ExternKind::EntryQuota { .. }).then_some(new)
+    }
+
     /// Converts the key of an exact entry to the new pipeline.
     pub fn map_key(&self, table: TableId, key: &[u64]) -> Option<(TableId, Vec<u64>)> {
         let (to, moves, len) = self.tables.get(&table)?;

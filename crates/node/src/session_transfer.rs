@@ -2,13 +2,14 @@
 //! pipeline, or of another pipeline with the same tables and pools ([`PipelineMapping`]).
 //!
 //! The entries are transferred before, with their idle times ([`crate::dynamic_state`]). What they
-//! hold together follows here: the twin, and the ports of pools. Without it, each direction of a
-//! session would end alone, and its port would be given to another session.
+//! hold together follows here: the twin, the ports of pools, the shares of quotas. Without it, each
+//! direction of a session would end alone, its port would be given to another session, and its owner
+//! could exceed its limit.
 
 use crate::engine::EngineControl;
 use crate::migrate::PipelineMapping;
 use entries::{ControlState, PackedKey, StoredEntry};
-use interp::{OwnedPort, RestingPort, SessionState};
+use interp::{OwnedPort, QuotaShare, RestingPort, SessionState};
 use ir::{ExternId, TableId};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,8 @@ struct TransferredSession {
     key: Vec<u64>,
     twin: Option<Vec<u64>>,
     ports: Vec<TransferredPort>,
+    /// Shares of quotas: quota, owner.
+    shares: Vec<(u32, u32)>,
 }
 
 /// Passes the sessions of an engine to `take` in batches, for all entries that the other pipeline
@@ -74,15 +77,15 @@ fn flush_batch<E>(
     if batch.sessions.len() + batch.resting.len() < least { Ok(()) } else { take(std::mem::take(batch)) }
 }
 
-/// Converts a session to the new pipeline. A pair without ports is named by one of its entries.
+/// Converts a session to the new pipeline. A pair that holds nothing is named by one of its entries.
 fn map_session(
     matching: &PipelineMapping<'_>,
     table: TableId,
     entry: &StoredEntry,
     session: SessionState,
 ) -> Option<TransferredSession> {
-    let SessionState { twin, ports } = session;
-    if ports.is_empty() && twin.as_ref().is_none_or(|twin| twin.as_slice() < entry.key()) {
+    let SessionState { twin, ports, shares } = session;
+    if ports.is_empty() && shares.is_empty() && twin.as_ref().is_none_or(|twin| twin.as_slice() < entry.key()) {
         return None;
     }
     let (to, key) = matching.map_key(table, entry.key())?;
@@ -91,6 +94,7 @@ fn map_session(
         key,
         twin: twin.and_then(|twin| matching.map_key(table, twin.as_slice())).map(|(_, key)| key),
         ports: ports.iter().filter_map(|port| map_port(matching, port)).collect(),
+        shares: shares.iter().filter_map(|share| Some((matching.map_quota(share.quota)?.0, share.owner))).collect(),
     })
 }
 
@@ -104,7 +108,7 @@ fn owned_port((pool, address, port, space, subscriber): TransferredPort) -> Owne
 }
 
 /// Restores sessions of an engine that has loaded all entries. Returns the number of sessions
-/// that ended, because the engine has no such twin or port. Ignores entries that it does not have.
+/// that ended, because the engine has no such twin, port or owner. Ignores entries that it does not have.
 pub(crate) fn restore_sessions(engine: &dyn EngineControl, batch: &SessionBatch) -> usize {
     let state = engine.with_written_state(ControlState::clone);
     let mut ended = 0;
@@ -119,7 +123,9 @@ pub(crate) fn restore_sessions(engine: &dyn EngineControl, batch: &SessionBatch)
         let Some(entry) = state.get_entry(table, &session.key, 0) else { continue };
         let twin = session.twin.as_deref().map(PackedKey::from_slice);
         let ports = session.ports.iter().copied().map(owned_port).collect();
-        ended += usize::from(!engine.restore_session(table, entry, &SessionState { twin, ports }));
+        let share = |(quota, owner): &(u32, u32)| QuotaShare { quota: ExternId(*quota), owner: *owner };
+        let shares = session.shares.iter().map(share).collect();
+        ended += usize::from(!engine.restore_session(table, entry, &SessionState { twin, ports, shares }));
     }
     for (port, end_ns) in &batch.resting {
         engine.restore_resting_port(&RestingPort { port: owned_port(*port), end_ns: *end_ns });
@@ -132,7 +138,7 @@ pub(crate) fn log_ended_sessions(ended: usize) {
     if ended > 0 {
         tracing::warn!(
             ended,
-            "sessions end, because the program has no such ports: enlarge its pools, or keep the old program"
+            "sessions end, because the program has no such ports or owners: enlarge its pools and quotas, or keep the old program"
         );
     }
 }

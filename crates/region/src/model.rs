@@ -319,6 +319,12 @@ pub struct Vpc {
     /// rules permit it, as after the loss of all flows. Default: such segments are dropped.
     #[serde(default)]
     pub tcp_pick_up: bool,
+    /// With security groups: most flows of its machines at one time, for each version of IP: those that
+    /// they begin, and those that begin outside of all groups. Default 1048576, a quarter of the table.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
+    #[schemars(range(min = 1, max = 4_194_304))]
+    pub max_flows: Option<NumberWithPos<u32>>,
     /// Accept packets of the VPC only from servers with machines of it and from remotes of its
     /// routes. Otherwise, they are accepted from all servers and remotes.
     #[serde(default)]
@@ -368,10 +374,20 @@ impl Extension {
     }
 }
 
+/// Entries of each table of flows in programs/gateway/groups_track.p4.
+pub(crate) const FLOW_TABLE_SIZE: u32 = 4_194_304;
+/// Most flows of a VPC, without `max_flows`.
+const DEFAULT_MAX_FLOWS: u32 = FLOW_TABLE_SIZE / 4;
+
 impl Vpc {
     /// Returns whether the gateway answers these requests.
     pub fn answers(&self, requests: Answer) -> bool {
         self.answer.iter().any(|answer| answer.value == requests)
+    }
+
+    /// Returns how many flows of security groups the VPC may have.
+    pub(crate) fn flow_limit(&self) -> u32 {
+        self.max_flows.map_or(DEFAULT_MAX_FLOWS, |flows| flows.value)
     }
 
     /// Returns a VPC with the name and VNI of `of` and nothing else.
@@ -392,6 +408,7 @@ impl Vpc {
             security_groups: Vec::new(),
             keep_established: false,
             tcp_pick_up: false,
+            max_flows: None,
             strict_sources: false,
             drop: Vec::new(),
         }

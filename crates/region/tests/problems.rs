@@ -211,6 +211,24 @@ fn acl_rules() {
 }
 
 #[test]
+fn limits_of_flows() {
+    check(
+        "vpcs:
+- {name: a, vni: 1, subnets: [10.0.0.0/24], max_flows: 0, security_groups: [{name: g, rules: []}]}
+- {name: b, vni: 2, subnets: [10.1.0.0/24], max_flows: 4194305, security_groups: [{name: g, rules: []}]}
+- {name: c, vni: 3, subnets: [10.2.0.0/24], max_flows: 100}
+",
+        expect![[r#"
+            r.yaml:6:56: `max_flows: 0` of VPC `a` is out of range
+                help: use 1 to 4194304, the size of the table
+            r.yaml:7:56: `max_flows: 4194305` of VPC `b` is out of range
+                help: use 1 to 4194304, the size of the table
+            r.yaml:8:56: VPC `c` has `max_flows`, and no security groups: its flows are not tracked
+                help: remove it, or write `security_groups`"#]],
+    );
+}
+
+#[test]
 fn values_of_the_wrong_form() {
     check(
         "vpcs:\n- {name: a, vni: 1, acl: [{priority: 1, action: deny, protocol: tcp, ports: 9-1}]}\n",
@@ -228,7 +246,7 @@ fn values_of_the_wrong_form() {
         "vpcs:\n- {name: a, vni: 1, colour: red}\n",
         expect![[r#"
             r.yaml:6:21: there is no key `colour` here
-                help: the keys here are name, vni, subnets, gateways, answer, tcp_mss, nat, routes, route_tables, policy, acl, acl_default, security_groups, keep_established, tcp_pick_up, strict_sources, drop"#]],
+                help: the keys here are name, vni, subnets, gateways, answer, tcp_mss, nat, routes, route_tables, policy, acl, acl_default, security_groups, keep_established, tcp_pick_up, max_flows, strict_sources, drop"#]],
     );
     check(
         "vpcs: [",

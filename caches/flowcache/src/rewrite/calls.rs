@@ -82,7 +82,7 @@ impl SymbolicExecutor {
             RegisterRead | RegisterWrite => self.constraints.fail(NotRewritable::Register),
             RandomRead | Random | AllocateFlowId => self.constraints.fail(NotRewritable::Random),
             DigestPack => self.constraints.fail(NotRewritable::Digest),
-            AddEntry | PortPoolTake => self.constraints.fail(NotRewritable::AddEntry),
+            AddEntry | PortPoolTake | EntryQuotaTake => self.constraints.fail(NotRewritable::AddEntry),
             SetEntryExpireTime => self.constraints.fail(NotRewritable::Timer),
             Clone | Resubmit | Recirculate | MirrorPacket | PnaRecirculate => {
                 self.constraints.fail(NotRewritable::Copies)

@@ -90,6 +90,7 @@ fn object_fits(func: ExternFn, kind: Option<&ExternKind>) -> bool {
         | InternetChecksumSetState => matches!(kind, Some(ExternKind::InternetChecksum)),
         RandomRead => matches!(kind, Some(ExternKind::Random { .. })),
         PortPoolTake => matches!(kind, Some(ExternKind::PortPool { .. })),
+        EntryQuotaTake => matches!(kind, Some(ExternKind::EntryQuota { .. })),
         DigestPack => matches!(kind, Some(ExternKind::Digest { .. })),
         Checksum16Get => true,
         _ => kind.is_none(),
@@ -141,6 +142,7 @@ fn check_args(func: ExternFn, args: &[CallArg]) -> Result<(), DecodeFault> {
             &["tasv", "tavv", "tasvsas", "tasvsav", "tasvvas", "tasvvav", "tavvsas", "tavvsav", "tavvvas", "tavvvav"]
         }
         PortPoolTake => &["vvvvvv"],
+        EntryQuotaTake => &["vv"],
         SetEntryExpireTime => &["tv"],
         RestartExpireTimer => &["t"],
     };
@@ -170,6 +172,7 @@ fn check_results(func: ExternFn, kind: Option<&ExternKind>, results: &[Reg]) -> 
             | UpdateChecksum
             | UpdateChecksumWithPayload
             | AddEntry
+            | EntryQuotaTake
             | AllocateFlowId
             | IsHostPort
             | IsNetPort,

@@ -56,7 +56,8 @@ pub(super) fn id_prefix(kind: &ExternKind) -> Option<IdPrefix> {
         | ExternKind::InternetChecksum
         | ExternKind::Checksum16
         | ExternKind::Random { .. }
-        | ExternKind::PortPool { .. } => None,
+        | ExternKind::PortPool { .. }
+        | ExternKind::EntryQuota { .. } => None,
     }
 }
 

@@ -86,7 +86,8 @@ impl P4InfoGenerator<'_> {
             | ExternKind::InternetChecksum
             | ExternKind::Checksum16
             | ExternKind::Random { .. }
-            | ExternKind::PortPool { .. } => {}
+            | ExternKind::PortPool { .. }
+            | ExternKind::EntryQuota { .. } => {}
         }
     }
 

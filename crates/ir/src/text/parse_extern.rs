@@ -51,6 +51,10 @@ impl TextParser<'_> {
                 let (spaces, rest_seconds) = (number(self, "spaces")?, number(self, "rest")?);
                 ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds }
             }
+            "entry_quota" => {
+                self.expect_keyword("owners")?;
+                ExternKind::EntryQuota { owners: self.parse_int()? }
+            }
             "digest" => {
                 self.expect_keyword("data")?;
                 let data_type = self.parse_data_type(0)?;

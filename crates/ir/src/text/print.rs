@@ -194,6 +194,7 @@ impl TextPrinter<'_> {
             ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds } => self.write_text(format_args!(
                 "port_pool addresses {addresses} subscribers {subscribers} spaces {spaces} rest {rest_seconds}"
             )),
+            ExternKind::EntryQuota { owners } => self.write_text(format_args!("entry_quota owners {owners}")),
             ExternKind::Digest { data_type, fields } => {
                 self.write_text("digest data ");
                 self.print_data_type(data_type);

@@ -56,6 +56,7 @@ fn extern_signature(func: ExternFn) -> ExternSignature {
         MirrorPacket => pna(&["vv"]),
         AddEntry => pna(&["taVv", "taVvVaV"]),
         PortPoolTake => method("port pool", &["vvvvvv"]),
+        EntryQuotaTake => method("entry quota", &["vv"]),
         SetEntryExpireTime => pna(&["tv"]),
         RestartExpireTimer => pna(&["t"]),
     }
@@ -76,6 +77,7 @@ fn kind_name(kind: &ExternKind) -> &'static str {
         ExternKind::Checksum16 => "checksum16",
         ExternKind::Random { .. } => "random",
         ExternKind::PortPool { .. } => "port pool",
+        ExternKind::EntryQuota { .. } => "entry quota",
         ExternKind::Digest { .. } => "digest",
     }
 }

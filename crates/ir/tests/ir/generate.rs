@@ -207,7 +207,7 @@ fn externs(c: &mut Choices, p: &mut Pipeline) {
         let size = u64::from(c.byte());
         let index_type = c.chance(60).then(|| c.text());
         let algorithm = [HashAlgorithm::Crc16, HashAlgorithm::TargetDefault][c.below(2)];
-        let kind = match c.below(10) {
+        let kind = match c.below(11) {
             0 => ExternKind::Counter { size, unit: CounterUnit::Both, index_type },
             1 => ExternKind::Meter { size, unit: MeterUnit::Bytes, index_type },
             2 => {
@@ -227,6 +227,7 @@ fn externs(c: &mut Choices, p: &mut Pipeline) {
                 let [addresses, subscribers, spaces, rest_seconds] = [(); 4].map(|()| u32::from(c.byte()));
                 ExternKind::PortPool { addresses, subscribers, spaces, rest_seconds }
             }
+            9 => ExternKind::EntryQuota { owners: u32::from(c.byte()) },
             _ => ExternKind::Digest { data_type: data_type(c, 0), fields: vec![Type::Bit(8), Type::Bool] },
         };
         let (preamble, loc) = (c.preamble(format!("x{n}")), c.loc());

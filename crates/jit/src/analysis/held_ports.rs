@@ -1,6 +1,7 @@
-//! Does a packet give the ports that it takes to an entry in the stage that took them?
+//! Does a packet give the ports, and shares of quotas, that it takes to an entry in the stage that took
+//! them?
 //!
-//! A port that a packet has taken belongs to the next entry that the packet adds. If that entry is
+//! What a packet has taken belongs to the next entry that the packet adds. If that entry is
 //! added in the same stage, additions in other stages move no ports, and packets need not run one by
 //! one. The usual function takes a port, adds a session, and ends if it could not:
 //!
@@ -24,7 +25,7 @@ fn ports_stay_in_body(body: &Body) -> bool {
     let mut open: Vec<Block> = Vec::new();
     let mut seen: HashSet<Block> = HashSet::new();
     for block in body.blocks.values() {
-        if let Some(take) = block.insts.iter().rposition(|data| takes_port(&data.inst)) {
+        if let Some(take) = block.insts.iter().rposition(|data| takes_lease(&data.inst)) {
             let Some(next) = holders_behind(body, block, take + 1) else { return false };
             open.extend(next);
         }
@@ -38,9 +39,9 @@ fn ports_stay_in_body(body: &Body) -> bool {
     true
 }
 
-/// Returns whether an instruction takes a port.
-pub fn takes_port(inst: &Inst) -> bool {
-    matches!(inst, Inst::Extern { func: ExternFn::PortPoolTake, .. })
+/// Returns whether an instruction takes a port, or a share of a quota.
+pub fn takes_lease(inst: &Inst) -> bool {
+    matches!(inst, Inst::Extern { func: ExternFn::PortPoolTake | ExternFn::EntryQuotaTake, .. })
 }
 
 /// Returns the blocks that a packet enters with its port, from the instruction at index `from` of

@@ -5,7 +5,7 @@
 //! stage processes packets in order, because each object then sees the same sequence of calls. If
 //! an object is accessed in two stages, packets run one by one.
 
-use crate::analysis::held_ports::{ports_stay_in_stage, takes_port};
+use crate::analysis::held_ports::{ports_stay_in_stage, takes_lease};
 use ir::{Entity, ExternArg, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Type};
 use ir::{added_table, packet_written_tables};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +72,7 @@ impl OrderConstraints {
             for state in call_states(&site.inst, moves_ports) {
                 users.entry(state).or_default().insert(site.stage);
             }
-            depends_on_time |= executes_meter(&site.inst) || takes_port(&site.inst);
+            depends_on_time |= executes_meter(&site.inst) || takes_lease(&site.inst);
         }
         for (stage, table) in hit_reports {
             if pipeline.tables[*table].direct_meter.is_some() {
@@ -125,14 +125,17 @@ fn ordered_states(pipeline: &Pipeline, written: &[bool]) -> BTreeSet<OrderedStat
 
 /// Returns whether a packet can take a port in one stage and add its entry in another.
 fn moves_ports(pipeline: &Pipeline) -> bool {
-    let has_pool = pipeline.externs.values().any(|object| matches!(object.kind, ExternKind::PortPool { .. }));
+    let has_pool = pipeline
+        .externs
+        .values()
+        .any(|object| matches!(object.kind, ExternKind::PortPool { .. } | ExternKind::EntryQuota { .. }));
     has_pool && !ports_stay_in_stage(pipeline)
 }
 
 /// Returns the ordered states that a call accesses. `moves_ports`: a port that is taken in one stage or
 /// pass can be used in another, and must not meet other packets there.
 fn call_states(inst: &Inst, moves_ports: bool) -> impl Iterator<Item = OrderedState> {
-    let moves_ports = moves_ports && (takes_port(inst) || added_table(inst).is_some());
+    let moves_ports = moves_ports && (takes_lease(inst) || added_table(inst).is_some());
     ordered_state(inst).into_iter().chain(moves_ports.then_some(OrderedState::TakenPorts))
 }
 

@@ -97,7 +97,7 @@ impl EngineShared {
                 self.expire_written(&mut live, table, &mut idle);
             }
         }
-        self.program.runtime.written.ports.end_rests(now);
+        self.program.runtime.written.leases.ports.end_rests(now);
         let mut removed = Vec::new();
         loop {
             // The host is free again after some entries, because workers may wait for it, and before

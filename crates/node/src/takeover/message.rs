@@ -75,7 +75,7 @@ pub enum OldSideMessage {
     HostTap { port: u32, name: String },
     /// Protocol 5. Counts of tables to which packets add entries, by name.
     FlowTables(BTreeMap<String, FlowTableCounts>),
-    /// Protocol 6. Twins and ports of entries, sent after all batches.
+    /// Protocol 7. Twins of entries, and what they hold of pools and quotas, sent after all batches.
     Sessions(SessionBatch),
 }
 

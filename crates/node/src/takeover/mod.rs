@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// Supported protocol versions, best first.
-const PROTOCOLS: &[u32] = &[6, 5, 4, 3, 2, 1];
+const PROTOCOLS: &[u32] = &[7, 5, 4, 3, 2, 1];
 /// First version that transfers meter levels, idle times, digests, and batches that wait for
 /// `COMMIT`.
 const WITH_LEVELS: u32 = 2;
@@ -50,8 +50,9 @@ const WITH_NUMBERS: u32 = 3;
 const WITH_HOST: u32 = 4;
 /// First version that transfers the counts of tables to which packets add entries.
 const WITH_FLOW_TABLES: u32 = 5;
-/// First version that transfers the twins and ports of sessions.
-const WITH_SESSIONS: u32 = 6;
+/// First version that transfers the twins of sessions, and what they hold. Version 6, without shares of
+/// quotas, was in no release.
+const WITH_SESSIONS: u32 = 7;
 
 /// A take-over failed; the old process continues.
 #[derive(Debug, Error)]

@@ -124,8 +124,27 @@ impl Lowering<'_> {
         let ty = self.substitute_scope_params(result);
         Ok(self.build_from_scalars(ty, &mut values.into_iter()))
     }
+
+    /// Returns the quota that `EntryQuota(owners)` creates.
+    pub(super) fn build_entry_quota(&mut self, construct: &Construct) -> LowerResult<ExternKind> {
+        let owners = self.number_constructor_arg(construct, 0)?;
+        if !(1..=MAX_QUOTA_OWNERS).contains(&owners) {
+            let message = format!("a quota has 1 to {MAX_QUOTA_OWNERS} owners, not {owners}");
+            return self.error("entry-quota", construct.span, message);
+        }
+        Ok(ExternKind::EntryQuota { owners: owners as u32 })
+    }
+
+    /// Lowers `EntryQuota.take`.
+    pub(super) fn take_quota(&mut self, quota: ir::ExternId, call: &Call) -> LowerResult<RValue> {
+        let args = vec![ExternArg::Value(self.scalar_arg(call, 0)?), ExternArg::Value(self.scalar_arg(call, 1)?)];
+        let taken = self.builder.call_extern(Some(quota), ExternFn::EntryQuotaTake, args, &[Type::Bool]);
+        Ok(RValue::Scalar(taken[0]))
+    }
 }
 
+/// Maximum number of owners of a quota: a quota has 8 bytes for each.
+const MAX_QUOTA_OWNERS: u64 = 1 << 24;
 /// Maximum number of addresses of a pool: its blocks of ports have numbers of 32 bits.
 const MAX_POOL_ADDRESSES: u32 = 1 << 20;
 /// Maximum number of port spaces of a pool.

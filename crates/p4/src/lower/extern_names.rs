@@ -19,7 +19,7 @@ pub(super) const V1MODEL_OBJECTS: [&str; 8] = [
 ];
 
 /// The extern types of PNA.
-pub(super) const PNA_OBJECTS: [&str; 13] = [
+pub(super) const PNA_OBJECTS: [&str; 14] = [
     "Hash",
     "Checksum",
     "InternetChecksum",
@@ -33,6 +33,7 @@ pub(super) const PNA_OBJECTS: [&str; 13] = [
     "ActionSelector",
     "Digest",
     "PortPool",
+    "EntryQuota",
 ];
 
 /// Returns the hash algorithm with that name in v1model or PNA.

@@ -43,6 +43,7 @@ impl Lowering<'_> {
                 ExternKind::Random { min: self.known_const(min)?, max: self.known_const(max)? }
             }
             "PortPool" => self.build_port_pool(construct)?,
+            "EntryQuota" => self.build_entry_quota(construct)?,
             "ActionProfile" => ExternKind::ActionProfile { size: self.number_constructor_arg(construct, 0)? },
             "ActionSelector" => self.build_selector(construct)?,
             "Digest" => {
@@ -161,6 +162,7 @@ impl Lowering<'_> {
                 self.builder.call_extern(receiver, ExternFn::DigestPack, vec![data], &[]);
             }
             ("PortPool", "take") => return self.take_port(object, call, result),
+            ("EntryQuota", "take") => return self.take_quota(object, call),
             (ty, method) => return self.unknown_extern(&format!("{ty}.{method}"), call.span),
         }
         Ok(RValue::Void)

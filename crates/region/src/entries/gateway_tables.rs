@@ -126,7 +126,7 @@ impl GatewayApi {
             [("tunnel_address", 0), ("router_address", 0), nat, forwards, elastic]
         };
         let public = [("public_address", 0), ("forwarding_address", 0), ("elastic_address", 4)];
-        let (members, rules) = (&[("in_groups", 5)], &[("allow", 0)]);
+        let (members, rules) = (&[("in_groups", 7)], &[("allow", 0)]);
         let verdicts = &[("permit", 0), ("deny", 0), ("deny_transit", 0), ("reject", 0), ("reject_transit", 0)];
         Ok(GatewayApi {
             own_mac: find.table("classify.own_mac", 2, &[("own_port", 0)])?,

@@ -234,7 +234,8 @@ impl EntryBuilder<'_> {
             for tables in &self.api.members {
                 let keys = vec![exact(vpc.vni.value), exact(number(address.value))];
                 let flags = flags.map(|flag| BigUint::from(u8::from(flag)));
-                let args = std::iter::once(BigUint::from(policy.number)).chain(flags).collect();
+                let limit = [self.numbers.vpcs[&*vpc.name.value], vpc.flow_limit()].map(BigUint::from);
+                let args = std::iter::once(BigUint::from(policy.number)).chain(flags).chain(limit).collect();
                 let entry = tables[family(address.value)].entry(keys, 0, args);
                 let at = vm.groups.first().map_or(vm.name.at, |group| group.at).shifted(lines);
                 let what = format_args!("VM {}: groups {}", vm.name.value, policy.groups.join(", "));

@@ -89,11 +89,11 @@ fn delete_answers(node: &Node, port: u16) {
     write(node, &batch);
 }
 
-/// A session that is taken over still has both directions and its port: no other session gets the
-/// port, and the end of one direction is the end of the other one, and frees the port. The engine
-/// changes with each take-over.
+/// A session that is taken over still has both directions, its port and its share of a quota: no other
+/// session gets the port, its owner gets no further share, and the end of one direction is the end of
+/// the other one, and frees both. The engine changes with each take-over.
 #[test]
-fn pairs_and_their_ports_survive_a_take_over() {
+fn pairs_and_what_they_hold_survive_a_take_over() {
     let place = Place::new();
     let store = Store::open(&place.path("store")).expect("a store");
     let ports = vec![AttachedPort::new(1, place.port(1, "server"))];
@@ -103,7 +103,8 @@ fn pairs_and_their_ports_survive_a_take_over() {
     let mut end = place.port(1, "client");
     connect(&mut end);
     // One block of 64 ports is the quota.
-    let sessions: Vec<(u8, u16)> = (0..64).map(|address| send(&mut end, address, false, 0)).collect();
+    let addresses = (0..62).chain([128, 129]);
+    let sessions: Vec<(u8, u16)> = addresses.map(|address| send(&mut end, address, false, 0)).collect();
     assert!(sessions.iter().all(|(result, _)| *result == 1), "{sessions:?}");
     let mut node = Arc::new(node);
     for (round, engine) in (0..).zip([reference(), native(), native()]) {
@@ -114,6 +115,7 @@ fn pairs_and_their_ports_survive_a_take_over() {
         assert!(said.recv().expect("it says so").contains("has taken over"));
         node = Arc::new(taken.node);
         assert_eq!(send(&mut end, 100, false, 0).0, 3, "round {round}: all ports are in use");
+        assert_eq!(send(&mut end, 130, false, 0).0, 5, "round {round}: the owner has all of its shares");
         let (_, port) = sessions[round as usize];
         assert_eq!(send(&mut end, 0, true, port), (2, port), "round {round}: the answer finds its session");
         delete_answers(&node, port);
@@ -121,4 +123,8 @@ fn pairs_and_their_ports_survive_a_take_over() {
         delete_answers(&node, port);
         assert_eq!(send(&mut end, round, false, 0), (1, port), "round {round}: the other direction ended, too");
     }
+    let (_, port) = sessions[63];
+    delete_answers(&node, port);
+    assert_eq!(send(&mut end, 130, false, 0), (1, port), "the share is free again");
+    assert_eq!(send(&mut end, 129, false, 0).0, 5, "and taken");
 }

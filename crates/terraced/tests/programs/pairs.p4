@@ -1,5 +1,6 @@
-// Packets add sessions of two entries, each with a port of a pool: tests of take-overs. `result` becomes 1 if the
-// packet added its session, 2 if it hit an entry, 3 if it got no port, 4 if the session could not be added. `port` is
+// Packets add sessions of two entries, each with a port of a pool and a share of a quota: tests of take-overs. `result` becomes 1 if the
+// packet added its session, 2 if it hit an entry, 3 if it got no port, 4 if the session could not be added, 5 if its
+// owner has no share left. Owner 1 has the addresses from 128 on, and two shares. `port` is
 // the session's port.
 #include <core.p4>
 #include <pna.p4>
@@ -36,6 +37,7 @@ control Pre(in headers_t hdr, inout metadata_t meta, in pna_pre_input_metadata_t
 control Main(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
              inout pna_main_output_metadata_t ostd) {
     PortPool(1, 16, 1, 0) ports;
+    EntryQuota(2) quota;
 
     action known(bit<16> port) {
         hdr.flow.result = 2;
@@ -43,9 +45,13 @@ control Main(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metad
         restart_expire_timer();
     }
     action open() {
+        bit<32> owner = (bit<32>) hdr.flow.address[7:7];
+        bool has_share = quota.take(owner, owner == 1 ? 32w2 : 32w1000);
         PortLease_t lease = ports.take(0, 1, 3, 1, 0, hdr.flow.address);
         hdr.flow.result = 3;
-        if (lease.status == PortPoolStatus_t.TAKEN) {
+        if (!has_share) {
+            hdr.flow.result = 5;
+        } else if (lease.status == PortPoolStatus_t.TAKEN) {
             port_t value = { lease.port };
             flow_key_t twin = { 1, 0, lease.port };
             bool added = add_entry_pair("known", value, twin, "known", value, (ExpireTimeProfileId_t) 1);

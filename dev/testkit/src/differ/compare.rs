@@ -194,6 +194,10 @@ fn compare_objects(pipeline: &Pipeline, expected: &dyn EngineUnderTest, found: &
                 let usages = expected.port_usage(id).zip(found.port_usage(id));
                 usages.and_then(|(left, right)| differs(&format!("ports of pool {name}"), &left, &right))
             }
+            ExternKind::EntryQuota { owners } => (0..owners.min(16)).find_map(|owner| {
+                let entries = expected.quota_entries(id, owner).zip(found.quota_entries(id, owner));
+                entries.and_then(|(left, right)| differs(&format!("entries of owner {owner} in {name}"), &left, &right))
+            }),
             _ => None,
         };
         if difference.is_some() {

@@ -196,6 +196,10 @@ impl EngineUnderTest for FaultyEngine {
         self.inner.port_usage(pool)
     }
 
+    fn quota_entries(&self, quota: ExternId, owner: u32) -> Option<u32> {
+        self.inner.quota_entries(quota, owner)
+    }
+
     fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
         let mut leaves = self.inner.register(register, index)?;
         if self.fault == InjectedFault::Register {

@@ -66,6 +66,12 @@ pub trait EngineUnderTest {
         let _ = pool;
         None
     }
+    /// Returns how many entries of an owner a quota counts; `None` for another object, and if the
+    /// engine does not tell.
+    fn quota_entries(&self, quota: ExternId, owner: u32) -> Option<u32> {
+        let _ = (quota, owner);
+        None
+    }
     /// Returns the direct counter of an entry.
     fn direct_counter(&self, entry: &EntryId) -> Option<Counter>;
     /// Returns packets and bytes for each action of a table, without and with a hit, summed over
@@ -251,6 +257,9 @@ macro_rules! engine_accessors {
         }
         fn port_usage(&self, pool: ir::ExternId) -> Option<interp::PortUsage> {
             self.$($look)*.port_usage(pool)
+        }
+        fn quota_entries(&self, quota: ir::ExternId, owner: u32) -> Option<u32> {
+            self.$($look)*.quota_entries(quota, owner)
         }
         fn direct_counter(&self, entry: &entries::EntryId) -> Option<entries::Counter> {
             self.$($look)*.direct_counter(entry)

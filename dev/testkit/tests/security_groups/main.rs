@@ -4,6 +4,7 @@
 
 mod fixture;
 mod model;
+mod quota;
 mod random;
 
 use fixture::*;

@@ -132,11 +132,16 @@ impl P4Emitter<'_> {
                 format!("Random<{}>({}, {})", type_text(min.ty), bound(min), bound(max))
             }
             ExternKind::Digest { data_type, .. } => format!("Digest<{}>()", self.data_type(data_type)),
-            // P4Info has no pools, so one that no packet reaches can be left out.
-            ExternKind::PortPool { .. } if !self.names.mentions.iter().any(|m| m.externs.contains(&id)) => {
+            // P4Info has no pools and quotas, so one that no packet reaches can be left out.
+            ExternKind::PortPool { .. } | ExternKind::EntryQuota { .. }
+                if !self.names.mentions.iter().any(|m| m.externs.contains(&id)) =>
+            {
                 return Ok(None);
             }
             ExternKind::PortPool { .. } => return self.unsupported(self.p.externs[id].loc, "`PortPool` for PNA"),
+            ExternKind::EntryQuota { .. } => {
+                return self.unsupported(self.p.externs[id].loc, "`EntryQuota` for PNA");
+            }
             ExternKind::Checksum16 => return self.unsupported(self.p.externs[id].loc, "`Checksum16` for PNA"),
         }))
     }

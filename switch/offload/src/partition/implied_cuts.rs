@@ -352,9 +352,11 @@ fn access_of(
         Some(object) => format!("`{object}`"),
         None => format!("`{}`", func.name()),
     };
-    // A taken port goes to the entry that the same packet adds, below the cut.
-    let has_packet_effect =
-        matches!(func, MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate | PortPoolTake);
+    // A taken port or share of a quota goes to the entry that the same packet adds, below the cut.
+    let has_packet_effect = matches!(
+        func,
+        MirrorPacket | PnaRecirculate | Clone | Resubmit | Recirculate | Truncate | PortPoolTake | EntryQuotaTake
+    );
     let state = match func {
         // All random numbers form one sequence.
         _ if is_random(func, args) => Some(OneSidedState::Sequence(Random)),

@@ -1,4 +1,5 @@
-//! Generates tables to which packets add entries, alone or in pairs, with ports of a pool.
+//! Generates tables to which packets add entries, alone or in pairs, with ports of a pool and shares of
+//! quotas.
 
 use super::super::tree::*;
 use super::{ProgramGenerator, ScopeNames};
@@ -26,6 +27,10 @@ impl ProgramGenerator<'_> {
             let field = |field: &str, ty| (format!("lease.{field}"), ty);
             inner.reads.extend([field("address", Ty::Bit(32)), field("port", Ty::Bit(16))]);
         }
+        if self.makes_session() {
+            miss_body.push(self.take_share(control, scope));
+            inner.reads.push(("allowed".to_owned(), Ty::Bool));
+        }
         miss_body.push(self.add_call(&hit_action, &params, &table.keys, &inner));
         inner.reads.push(("added".to_owned(), Ty::Bool));
         miss_body.extend(self.random_block(2, 1, &inner));
@@ -42,7 +47,7 @@ impl ProgramGenerator<'_> {
         table.properties.push(format!("const default_action = {miss_action}()"));
     }
 
-    /// Decides about a pair or a port. Without sessions, the random numbers of other choices stay the
+    /// Decides about a pair, a port or a share. Without sessions, the random numbers of other choices stay the
     /// same.
     fn makes_session(&mut self) -> bool {
         self.config.sessions != 0 && self.true_with_percent(self.config.sessions)
@@ -91,6 +96,21 @@ impl ProgramGenerator<'_> {
             call.push(text(if index > 0 { ", (" } else { "(" }));
             call.push(TextPart::Expr(self.random_expr(Ty::Bit(width), 1, scope)));
             call.push(text(format!(") & {width}w{mask}")));
+        }
+        call.push(text(")"));
+        Stmt::Line(call)
+    }
+
+    /// Declares a quota, and generates a declaration of `allowed`: whether a share of it was taken. Some
+    /// owners do not exist, and some reach their limit.
+    fn take_share(&mut self, control: &mut Control, scope: &ScopeNames) -> Stmt {
+        let quota = self.fresh_name("quota");
+        control.declarations.push(format!("EntryQuota(32w3) {quota}"));
+        let mut call = vec![text(format!("bool allowed = {quota}.take("))];
+        for (index, mask) in [3, 7].into_iter().enumerate() {
+            call.push(text(if index > 0 { ", (" } else { "(" }));
+            call.push(TextPart::Expr(self.random_expr(Ty::Bit(32), 1, scope)));
+            call.push(text(format!(") & 32w{mask}")));
         }
         call.push(text(")"));
         Stmt::Line(call)
