@@ -1,21 +1,36 @@
-//! [`Registers`]: source of register values for an explainer.
+//! [`Registers`]: source of register values and of free ports for an explainer.
 
+use crate::port_request::{PortPoolStatus, PortRequest};
 use ir::ExternId;
 use num_bigint::BigUint;
 use std::fmt;
 use std::sync::Arc;
 
 type Read = dyn Fn(ExternId, u64) -> Option<Vec<BigUint>> + Send + Sync;
+/// What a pool of ports would give to a call at a time in nanoseconds; `None`: there is no such pool.
+type PreviewPort = dyn Fn(ExternId, &PortRequest, u64) -> Option<Result<(u32, u16), PortPoolStatus>> + Send + Sync;
 
 /// Source of register values for an explainer: maps object and index to the leaves of the element,
-/// as [`crate::Interp::register`] does. `None` means the initial value of the program.
+/// as [`crate::Interp::register`] does. `None` means the initial value of the program. With pools of ports, an
+/// explained packet gets the port that it would get of them, and takes none.
 #[derive(Clone)]
-pub struct Registers(Arc<Read>);
+pub struct Registers {
+    read: Arc<Read>,
+    preview_port: Option<Arc<PreviewPort>>,
+}
 
 impl Registers {
     /// Creates a source that calls `read` once for each element that an explained packet reads.
     pub fn new(read: impl Fn(ExternId, u64) -> Option<Vec<BigUint>> + Send + Sync + 'static) -> Registers {
-        Registers(Arc::new(read))
+        Registers { read: Arc::new(read), preview_port: None }
+    }
+
+    /// Adds pools of ports: `preview` returns what [`crate::PoolControl::preview`] returns.
+    pub fn with_ports(
+        self,
+        preview: impl Fn(ExternId, &PortRequest, u64) -> Option<Result<(u32, u16), PortPoolStatus>> + Send + Sync + 'static,
+    ) -> Registers {
+        Registers { preview_port: Some(Arc::new(preview)), ..self }
     }
 
     /// Creates a source in which all registers have their initial values.
@@ -25,7 +40,17 @@ impl Registers {
 
     /// Returns the leaves of an element.
     pub fn get(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
-        (self.0)(register, index)
+        (self.read)(register, index)
+    }
+
+    /// Returns the port that a call would get of a pool at the time `now` in nanoseconds; `None`: without pools.
+    pub fn preview_port(
+        &self,
+        pool: ExternId,
+        request: &PortRequest,
+        now: u64,
+    ) -> Option<Result<(u32, u16), PortPoolStatus>> {
+        self.preview_port.as_ref()?(pool, request, now)
     }
 }
 
