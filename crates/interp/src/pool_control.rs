@@ -15,9 +15,9 @@ pub struct AddressUsage {
     pub blocks: u32,
     /// Ports in use by port space, without those that rest.
     pub ports: Vec<u32>,
-    /// Calls whose first address this is, and that found no free block.
+    /// Calls with this first address that found no free block.
     pub refused_empty: u64,
-    /// Calls whose first address this is, for subscribers that had all ports of their quota.
+    /// Calls with this first address, for subscribers that had all ports of their quota.
     pub refused_quota: u64,
 }
 

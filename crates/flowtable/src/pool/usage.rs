@@ -23,9 +23,9 @@ pub struct AddressUsage {
     pub blocks: u32,
     /// Ports in use by port space, without those that rest.
     pub ports: Vec<u32>,
-    /// Requests whose first address this is, and that found no free block.
+    /// Requests with this first address that found no free block.
     pub refused_empty: u64,
-    /// Requests whose first address this is, of subscribers that had all ports of their quota.
+    /// Requests with this first address, of subscribers that had all ports of their quota.
     pub refused_quota: u64,
 }
 

@@ -11,7 +11,6 @@ mod limiter;
 pub use event::LogFormat;
 pub(crate) use event::format_time;
 
-use crate::nat::BLOCK_LOG_TARGET;
 use event::LogEvent;
 use limiter::LineLimiter;
 use parking_lot::Mutex;
@@ -31,6 +30,9 @@ use tracing_subscriber::reload;
 
 /// Maximum number of lines that wait for a slow reader.
 const MAX_QUEUED_LINES: usize = 4_096;
+/// Target of lines about blocks of ports of a NAT. Their own settings decide about them, not the level and the
+/// limit of similar lines.
+pub(crate) const BLOCK_LOG_TARGET: &str = "node::nat::blocks";
 /// Crates whose events are written at the configured level. Other crates' events are written from
 /// level `warn`.
 const OWN_TARGETS: [&str; 4] = ["node", "p4runtime", "io", "terraced"];
@@ -93,7 +95,6 @@ impl LogSettings {
         };
         Targets::new()
             .with_targets(OWN_TARGETS.map(|target| (target, level)))
-            // Whoever asks for these lines needs all of them.
             .with_target(BLOCK_LOG_TARGET, LevelFilter::INFO)
             .with_default(level.min(LevelFilter::WARN))
     }

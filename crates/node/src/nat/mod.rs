@@ -10,20 +10,21 @@
 //! | what is in use, by NAT and by machine | `usage.rs` |
 //! | sentences about what is short | `notes.rs` |
 //! | one address or port: which machine has it | `address.rs` |
-//! | log lines of blocks that change hands | `block_log.rs` |
+//! | log lines of blocks that change hands | `block_log.rs`, `block_log_state.rs` |
 //! | the line of the region file behind a session, for traces | `session_source.rs` |
 //! | their form on the control socket | `status.rs` |
 
 mod address;
 mod block_log;
+mod block_log_state;
 mod names;
 mod notes;
 mod session_source;
 mod status;
 mod usage;
 
-pub(crate) use block_log::BlockLog;
-pub use block_log::{BLOCK_LOG_TARGET, BlockLogCounts};
+pub(crate) use block_log_state::BlockLog;
+pub use block_log_state::BlockLogCounts;
 pub(crate) use names::NatNames;
 pub(crate) use session_source::session_source;
 pub use status::{

@@ -1,5 +1,5 @@
 //! The line of the region file behind a session, for traces. Packets add sessions, so no entry of the region
-//! has their key; the NAT whose public address a session has is their source.
+//! has their key; the NAT of a session's public address is their source.
 
 use super::names::NatNames;
 use super::{SESSIONS, last_part};
