@@ -46,7 +46,7 @@ impl<'a> From<&'a Param> for ValueFormat<'a> {
 }
 
 /// Parts of names that suggest an IP address.
-const ADDRESS_NAME_PARTS: [&str; 17] = [
+const ADDRESS_NAME_PARTS: [&str; 20] = [
     "ip",
     "ipv4",
     "ipv6",
@@ -64,6 +64,9 @@ const ADDRESS_NAME_PARTS: [&str; 17] = [
     "network",
     "nc",
     "server",
+    "vm",
+    "public",
+    "remote",
 ];
 /// Parts of names that suggest a MAC address.
 const MAC_NAME_PARTS: [&str; 9] = ["mac", "dmac", "smac", "eth", "ethernet", "addr", "src", "dst", "address"];
@@ -155,6 +158,9 @@ mod tests {
         assert_eq!(shown("meta.time", 48, None, "", 5), "0x5");
         assert_eq!(shown("dst", 128, None, "", 0xfd00 << 112 | 1), "fd00::1");
         assert_eq!(shown("server", 32, None, "", 0xc000_020c), "192.0.2.12");
+        assert_eq!(shown("remote", 32, None, "", 0xcb00_7109), "203.0.113.9");
+        assert_eq!(shown("first_public", 32, None, "", 0xcb00_7109), "203.0.113.9");
+        assert_eq!(shown("remote", 16, None, "", 3), "3");
         assert_eq!(shown("hdr.udp.dst", 16, None, "", 4789), "4789");
     }
 }

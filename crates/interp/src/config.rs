@@ -60,6 +60,9 @@ pub struct Config {
     pub max_copies: u32,
     /// Sources of entries, for explanations.
     pub sources: EntrySources,
+    /// Whether pools of ports note from the begin which blocks change hands, for a log
+    /// ([`crate::PoolControl::take_changes`]).
+    pub notes_port_blocks: bool,
 }
 
 impl Default for Config {
@@ -75,6 +78,7 @@ impl Default for Config {
             max_parser_states: 1 << 16,
             max_copies: 1024,
             sources: EntrySources::default(),
+            notes_port_blocks: false,
         }
     }
 }

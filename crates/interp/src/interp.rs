@@ -12,6 +12,7 @@ use crate::output::Outputs;
 use crate::overseer::Overseer;
 use crate::packet_run::{PacketRun, ResumePoint};
 use crate::persistent_state::{DigestMessage, IdleEntry, MAX_WAITING, PersistentState};
+use crate::pool_control::PoolControl;
 use crate::port_pool::PortUsage;
 use crate::program::{CallArg, DecodedProgram};
 use crate::reasons;
@@ -60,6 +61,9 @@ impl Interp {
         let state = ControlState::new(pipeline.clone())?;
         let mut memory = PersistentState::new(&pipeline, state, config.seed);
         restart_by_call(&program, &mut memory);
+        if config.notes_port_blocks {
+            memory.report_block_changes();
+        }
         Ok(Interp::from_parts(pipeline, program, memory, config))
     }
 
@@ -336,6 +340,11 @@ impl Interp {
     /// Returns how many entries of an owner a quota counts; `None` for another object.
     pub fn quota_entries(&self, quota: ExternId, owner: u32) -> Option<u32> {
         self.memory.taken_shares(quota, owner)
+    }
+
+    /// Returns a pool of ports for the control plane; `None` for another object.
+    pub fn port_pool_mut(&mut self, pool: ExternId) -> Option<&mut dyn PoolControl> {
+        self.memory.port_pool_mut(pool)
     }
 
     /// Returns the leaves of a register's element.

@@ -3,36 +3,21 @@
 //!
 //! This is the definition of which port a call takes. It looks for ports in the plainest way.
 
+use crate::pool_control::{AddressUsage, BLOCK_PORTS, BlockChange, BlockChanges, LostChanges, PoolControl, PortBlock};
+use crate::port_request::{PortPoolStatus, PortRequest};
 use ir::ExternId;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// First port of a pool. Lower ports are never given out, because servers listen there.
 pub const FIRST_PORT: u32 = 1024;
-/// Ports of a block.
-pub const BLOCK_PORTS: u32 = 64;
 /// Blocks of an address: ports 1024 to 65535.
 pub const ADDRESS_BLOCKS: u32 = ((1 << 16) - FIRST_PORT) / BLOCK_PORTS;
 
+/// Maximum number of changes of owners that wait for a log.
+const MAX_WAITING_CHANGES: usize = 1 << 16;
 /// Least rest of a port that no entry got, in nanoseconds.
 const UNUSED_REST_NS: u64 = 1_000_000_000;
-
-/// Arguments of `PortPool.take`.
-#[derive(Clone, Copy, Debug)]
-pub struct PortRequest {
-    /// First of the addresses that the subscriber may have.
-    pub first_address: u32,
-    /// Number of these addresses.
-    pub address_count: u32,
-    /// Number of the subscriber.
-    pub subscriber: u32,
-    /// Maximum number of blocks of the subscriber.
-    pub max_blocks: u32,
-    /// Port space, such as that of UDP.
-    pub space: u32,
-    /// Chooses address, block and port, so that they cannot be guessed.
-    pub hash: u32,
-}
 
 /// A port that was taken, until it is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,19 +58,6 @@ pub struct RestingPort {
     pub end_ns: u64,
 }
 
-/// Status of `PortPool.take`: `PortPoolStatus_t` of `terrace.p4`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PortPoolStatus {
-    /// A port was taken.
-    Taken = 0,
-    /// No block is free, or none of the subscriber's address.
-    Empty = 1,
-    /// All ports of the blocks that the subscriber may have are in use or rest.
-    Quota = 2,
-    /// The pool has no such address, subscriber or space.
-    Invalid = 3,
-}
-
 /// How much of a pool is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortUsage {
@@ -95,6 +67,11 @@ pub struct PortUsage {
     pub blocks: usize,
     /// Subscribers with a block.
     pub subscribers: usize,
+}
+
+/// Returns the number of the address of a block, and its first port.
+fn block_ports(number: u32) -> (u32, u16) {
+    (number / ADDRESS_BLOCKS, (FIRST_PORT + number % ADDRESS_BLOCKS * BLOCK_PORTS) as u16)
 }
 
 /// A block of ports that belongs to a subscriber.
@@ -140,6 +117,10 @@ pub struct PortPool {
     owned: BTreeMap<u32, Vec<u32>>,
     /// Ends of rests in nanoseconds, with the block.
     rest_ends: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Calls without a free block and beyond the quota, by their first address.
+    refused: BTreeMap<u32, [u64; 2]>,
+    /// Changes of owners, if a log reads them, and those that were lost.
+    changes: Option<(VecDeque<BlockChange>, LostChanges)>,
 }
 
 impl PortPool {
@@ -155,15 +136,9 @@ impl PortPool {
             blocks: BTreeMap::new(),
             owned: BTreeMap::new(),
             rest_ends: BinaryHeap::new(),
+            refused: BTreeMap::new(),
+            changes: None,
         }
-    }
-
-    /// Releases all ports, without a rest.
-    pub fn clear(&mut self) {
-        self.blocks.clear();
-        self.address_blocks.fill(0);
-        self.owned.clear();
-        self.rest_ends.clear();
     }
 
     /// Takes a port at the time `now` in nanoseconds: one of the subscriber's blocks at the
@@ -188,15 +163,43 @@ impl PortPool {
             return Ok(taken);
         }
         if own.len() as u64 >= u64::from(request.max_blocks) {
+            self.refused.entry(request.first_address).or_default()[1] += 1;
             return Err(PortPoolStatus::Quota);
         }
         let paired = usable.first().map(|block| block / ADDRESS_BLOCKS);
-        let block = self.find_free_block(request, paired).ok_or(PortPoolStatus::Empty)?;
+        let Some(block) = self.find_free_block(request, paired) else {
+            self.refused.entry(request.first_address).or_default()[0] += 1;
+            return Err(PortPoolStatus::Empty);
+        };
         let used = vec![0; self.spaces as usize];
         self.address_blocks[(block / ADDRESS_BLOCKS) as usize] += 1;
         self.blocks.insert(block, Block { owner: request.subscriber, used, resting: Vec::new() });
         self.owned.entry(request.subscriber).or_default().push(block);
+        self.note_change(block, request.subscriber, now, true);
         self.take_of_block(block, request).ok_or(PortPoolStatus::Empty)
+    }
+
+    /// Tells a log of a block that got an owner or lost it.
+    fn note_change(&mut self, number: u32, subscriber: u32, at_ns: u64, is_given: bool) {
+        let Some((waiting, lost)) = &mut self.changes else { return };
+        if waiting.len() == MAX_WAITING_CHANGES {
+            let first_ns = if lost.count == 0 { at_ns } else { lost.first_ns };
+            *lost = LostChanges { count: lost.count + 1, first_ns, last_ns: at_ns };
+            return;
+        }
+        let (address, first_port) = block_ports(number);
+        waiting.push_back(BlockChange { at_ns, address, first_port, subscriber, is_given });
+    }
+
+    /// Releases all ports.
+    pub fn clear(&mut self) {
+        let is_noting = self.changes.is_some();
+        self.blocks.clear();
+        self.owned.clear();
+        self.rest_ends.clear();
+        self.refused.clear();
+        self.address_blocks.fill(0);
+        self.changes = is_noting.then(Default::default);
     }
 
     fn take_of_block(&mut self, number: u32, request: &PortRequest) -> Option<(u32, u16)> {
@@ -240,7 +243,7 @@ impl PortPool {
             block.resting.push((lease.space, bit, rest_end));
             self.rest_ends.push(Reverse((rest_end, number)));
         }
-        self.free_if_empty(number);
+        self.free_if_empty(number, now);
     }
 
     /// Ends the rest of ports that is over at the time `now` in nanoseconds, and frees blocks of
@@ -251,14 +254,15 @@ impl PortPool {
             self.rest_ends.pop();
             if let Some(block) = self.blocks.get_mut(&number) {
                 block.resting.retain(|(_, _, rest_end)| *rest_end > end);
-                self.free_if_empty(number);
+                self.free_if_empty(number, now);
             }
         }
     }
 
-    fn free_if_empty(&mut self, number: u32) {
+    fn free_if_empty(&mut self, number: u32, now: u64) {
         let Some(block) = self.blocks.get(&number).filter(|block| block.is_empty()) else { return };
         let owner = block.owner;
+        self.note_change(number, owner, now, false);
         self.blocks.remove(&number);
         self.address_blocks[(number / ADDRESS_BLOCKS) as usize] -= 1;
         if let Some(own) = self.owned.get_mut(&owner) {
@@ -321,6 +325,67 @@ impl PortPool {
     pub fn usage(&self) -> PortUsage {
         let ports = self.blocks.values().flat_map(|block| &block.used).map(|used| u64::from(used.count_ones())).sum();
         PortUsage { ports, blocks: self.blocks.len(), subscribers: self.owned.len() }
+    }
+}
+
+impl PoolControl for PortPool {
+    fn usage_by_address(&self) -> Vec<AddressUsage> {
+        let mut usage: BTreeMap<u32, AddressUsage> = BTreeMap::new();
+        let unused =
+            |address: u32| AddressUsage { address, ports: vec![0; self.spaces as usize], ..AddressUsage::default() };
+        for (number, block) in &self.blocks {
+            let address = number / ADDRESS_BLOCKS;
+            let of_address = usage.entry(address).or_insert_with(|| unused(address));
+            of_address.blocks += 1;
+            of_address.ports.iter_mut().zip(&block.used).for_each(|(sum, used)| *sum += used.count_ones());
+        }
+        for (address, [empty, quota]) in &self.refused {
+            let of_address = usage.entry(*address).or_insert_with(|| unused(*address));
+            (of_address.refused_empty, of_address.refused_quota) = (*empty, *quota);
+        }
+        usage.into_values().collect()
+    }
+
+    fn blocks_from(&self, (address, first_port): (u32, u16), limit: usize) -> Vec<PortBlock> {
+        let first =
+            address.saturating_mul(ADDRESS_BLOCKS) + u32::from(first_port).saturating_sub(FIRST_PORT) / BLOCK_PORTS;
+        let block = |(number, block): (&u32, &Block)| {
+            let (address, first_port) = block_ports(*number);
+            let resting = (0..self.spaces).map(|space| {
+                let of_space = block.resting.iter().filter(|(resting, _, _)| *resting == space);
+                of_space.fold(0, |bits, (_, bit, _)| bits | 1 << bit)
+            });
+            let (resting, used) = (resting.collect(), block.used.clone());
+            PortBlock { address, first_port, subscriber: block.owner, used, resting }
+        };
+        self.blocks.range(first..).take(limit).map(block).collect()
+    }
+
+    fn preview(&mut self, request: &PortRequest, now: u64) -> Result<(u32, u16), PortPoolStatus> {
+        self.end_rests(now);
+        let (changes, refused) = (self.changes.take(), self.refused.clone());
+        let taken = self.take(request, now);
+        if let Ok((address, port)) = taken {
+            let port = u32::from(port) - FIRST_PORT;
+            let number = address * ADDRESS_BLOCKS + port / BLOCK_PORTS;
+            if let Some(block) = self.blocks.get_mut(&number) {
+                block.used[request.space as usize] &= !(1 << (port % BLOCK_PORTS));
+            }
+            self.free_if_empty(number, now);
+        }
+        (self.changes, self.refused) = (changes, refused);
+        taken
+    }
+
+    fn report_changes(&mut self, is_on: bool) {
+        self.changes = is_on.then(|| self.changes.take().unwrap_or_default());
+    }
+
+    fn take_changes(&mut self, limit: usize) -> BlockChanges {
+        let Some((waiting, lost)) = &mut self.changes else { return BlockChanges::default() };
+        let changes = waiting.drain(..limit.min(waiting.len())).collect();
+        let lost = if waiting.is_empty() { std::mem::take(lost) } else { LostChanges::default() };
+        BlockChanges { changes, lost }
     }
 }
 

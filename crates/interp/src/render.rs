@@ -6,7 +6,7 @@ use crate::lookup::HitTarget;
 use crate::overseer::Overseer;
 use crate::program::{ApplySite, Reg, WordIndex};
 use crate::trace::{EntryHit, NamedValue, TraceEvent};
-use entries::{ValueFormat, big_from_words};
+use entries::{StoredEntry, ValueFormat, big_from_words};
 use ir::{ActionId, Entity, NamedType, Pipeline, SourceLoc, Type};
 use num_bigint::BigUint;
 
@@ -31,6 +31,16 @@ pub fn value_text(pipeline: &Pipeline, meaning: ValueFormat<'_>, bits: &BigUint)
 /// Returns `file:line`, or `None` without a source location.
 pub fn source_location(pipeline: &Pipeline, loc: SourceLoc) -> Option<String> {
     pipeline.file_of(loc).map(|file| format!("{file}:{}", loc.line))
+}
+
+/// Returns the match fields of an entry, in parentheses.
+fn match_fields(pipeline: &Pipeline, id: ir::TableId, entry: &StoredEntry) -> String {
+    let table_entry = entry.to_table_entry(pipeline, id);
+    let format_key = |((_, key), match_field): ((_, &ir::MatchKey), &ir::KeyMatch)| {
+        format!("{}={}", key.name, ValueFormat::from(key).format_match(match_field))
+    };
+    let keys: Vec<String> = pipeline.tables[id].match_keys().zip(&table_entry.keys).map(format_key).collect();
+    format!("({})", keys.join(", "))
 }
 
 impl<O: Overseer> ExecContext<'_, O> {
@@ -110,25 +120,18 @@ impl<O: Overseer> ExecContext<'_, O> {
         });
         let keys = keys.collect();
         let hit = slot.and_then(|slot| self.memory.tables[site.table].slots[slot as usize].entry.clone());
-        let hit = hit.map(|entry| {
-            let table_entry = entry.to_table_entry(pipeline, id);
-            let format_key = |((_, key), match_field): ((_, &ir::MatchKey), &ir::KeyMatch)| {
-                format!("{}={}", key.name, ValueFormat::from(key).format_match(match_field))
-            };
-            let keys: Vec<String> = table.match_keys().zip(&table_entry.keys).map(format_key).collect();
-            EntryHit {
-                entry: format!("({})", keys.join(", ")),
-                priority: (entry.priority() != 0).then_some(entry.priority()),
-                provenance: entry
-                    .provenance()
-                    .map(|from| from.to_string())
-                    .or_else(|| self.config.sources.find(id, &entry)),
-                through: match target {
-                    HitTarget::Arm(_) => None,
-                    HitTarget::Member(member) => Some(format!("member {member}")),
-                    HitTarget::Group(group) => Some(format!("group {group}")),
-                },
-            }
+        let hit = hit.map(|entry| EntryHit {
+            entry: match_fields(pipeline, id, &entry),
+            priority: (entry.priority() != 0).then_some(entry.priority()),
+            provenance: entry
+                .provenance()
+                .map(|from| from.to_string())
+                .or_else(|| self.config.sources.find(id, &entry)),
+            through: match target {
+                HitTarget::Arm(_) => None,
+                HitTarget::Member(member) => Some(format!("member {member}")),
+                HitTarget::Group(group) => Some(format!("group {group}")),
+            },
         });
         let action = table.actions.get(action as usize).map_or(ActionId(u32::MAX), |listed| listed.action);
         let name = pipeline.actions.get(action).map(|a| a.preamble.name.clone()).unwrap_or_default();
@@ -137,6 +140,24 @@ impl<O: Overseer> ExecContext<'_, O> {
             TraceEvent::Table { table: table.preamble.name.clone(), keys, hit, action: name, arguments },
             loc,
         );
+    }
+
+    /// Records an entry that the packet has added.
+    pub(crate) fn record_added_entry(&mut self, id: ir::TableId, entry: &StoredEntry) {
+        let (true, Some(table)) = (O::TRACES, self.pipeline.tables.get(id)) else { return };
+        let entries::ActionSpec::Call(call) = entry.to_table_entry(self.pipeline, id).action else { return };
+        let Some(action) = self.pipeline.actions.get(call.action) else { return };
+        let argument = |(param, value): (&ir::Param, &num_bigint::BigUint)| NamedValue {
+            name: param.name.clone(),
+            value: value_text(self.pipeline, param.into(), value),
+        };
+        let event = TraceEvent::Added {
+            table: table.preamble.name.clone(),
+            entry: match_fields(self.pipeline, id, entry),
+            action: action.preamble.name.clone(),
+            arguments: action.params.iter().zip(&call.args).map(argument).collect(),
+        };
+        self.record_event(event, SourceLoc::default());
     }
 
     /// Returns the action data with the names of the parameters; `args` are its words.

@@ -10,7 +10,9 @@ use crate::exec_context::ExecContext;
 use crate::frame::Frame;
 use crate::overseer::Overseer;
 use crate::persistent_state::{ExternState, IdleEntry, PersistentState};
-use crate::port_pool::{PortLease, PortPoolStatus, PortRequest, PortUsage};
+use crate::pool_control::PoolControl;
+use crate::port_pool::{PortLease, PortUsage};
+use crate::port_request::{PortPoolStatus, PortRequest};
 use crate::program::DecodedCall;
 use crate::wide_int;
 use entries::{PackedKey, StoredAction, StoredEntry};
@@ -119,6 +121,23 @@ impl PersistentState {
         }
     }
 
+    /// Returns a pool of ports for the control plane; `None` for another object.
+    pub fn port_pool_mut(&mut self, pool: ExternId) -> Option<&mut dyn PoolControl> {
+        match self.objects.get_mut(pool.index())? {
+            ExternState::Ports(pool) => Some(pool),
+            _ => None,
+        }
+    }
+
+    /// Begins to note blocks of all pools that change hands.
+    pub fn report_block_changes(&mut self) {
+        for object in &mut self.objects {
+            if let ExternState::Ports(pool) = object {
+                pool.report_changes(true);
+            }
+        }
+    }
+
     /// Adds a notification of the twin of an idle entry that stays, and restarts the twin's timer.
     pub fn report_idle_twin(&mut self, table: u32, slot: u32, now: u64, idle: &mut Vec<IdleEntry>, max_idle: usize) {
         let Some(twin) = self.twin_slot(table as usize, slot) else { return };
@@ -152,11 +171,14 @@ impl<O: Overseer> ExecContext<'_, O> {
             hash: number(5),
         };
         let (pool, now) = (call.object.map_or(usize::MAX, Entity::index), self.memory.now);
-        let taken = match self.memory.objects.get_mut(pool) {
-            Some(ExternState::Ports(ports)) => ports.take(&request, now),
-            _ => Err(PortPoolStatus::Invalid),
+        // An explained packet holds no port.
+        let preview = self.memory.preview_port(pool, &request);
+        let taken = match (preview, self.memory.objects.get_mut(pool)) {
+            (Some(preview), _) => preview,
+            (None, Some(ExternState::Ports(ports))) => ports.take(&request, now),
+            (None, _) => Err(PortPoolStatus::Invalid),
         };
-        if let Ok((address, port)) = taken {
+        if let (None, Ok((address, port))) = (preview, taken) {
             self.memory.taken_ports.push(PortLease { pool, address, port, space: request.space, taken_ns: now });
         }
         let (status, address, port) = match taken {
@@ -173,13 +195,19 @@ impl<O: Overseer> ExecContext<'_, O> {
         use crate::extern_calls::scalar;
         let number = |index: usize| u32::try_from(scalar(frame, call, index)).unwrap_or(u32::MAX);
         let (owner, max_entries) = (number(0), number(1));
-        let taken_quota = call.object.filter(|quota| match self.memory.objects.get_mut(quota.index()) {
-            Some(ExternState::Quota(quota)) => quota.take(owner, max_entries),
-            _ => false,
-        });
-        self.memory.taken_shares.extend(taken_quota.map(|quota| QuotaShare { quota, owner }));
+        let quota = call.object.unwrap_or(ExternId(u32::MAX));
+        // An explained packet takes nothing.
+        let explained = self.memory.snapshot_registers.as_ref().and_then(|source| source.quota_entries(quota, owner));
+        let is_taken = match (explained, self.memory.objects.get_mut(quota.index())) {
+            (Some(entries), _) => entries < max_entries,
+            (None, Some(ExternState::Quota(quota))) => quota.take(owner, max_entries),
+            (None, _) => false,
+        };
+        if is_taken && explained.is_none() {
+            self.memory.taken_shares.push(QuotaShare { quota, owner });
+        }
         if let Some(reg) = call.results.first() {
-            wide_int::store128(frame.words_mut(*reg), u128::from(taken_quota.is_some()));
+            wide_int::store128(frame.words_mut(*reg), u128::from(is_taken));
         }
     }
 
@@ -214,6 +242,7 @@ impl<O: Overseer> ExecContext<'_, O> {
         let slot = self.memory.tables[table].insert(&entry, Default::default(), now);
         self.memory.tables[table].sort_changed_groups();
         self.memory.set_expire_profile(table, slot, profile, now);
+        self.record_added_entry(TableId::from_index(table), &entry);
         self.overseer.on_entry_added(table, &entry);
         Some(slot)
     }

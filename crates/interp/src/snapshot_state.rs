@@ -4,6 +4,7 @@
 use crate::element_array::ElementArray;
 use crate::lookup::ReferenceTable;
 use crate::persistent_state::{ExternState, PersistentState, new_object};
+use crate::port_request::{PortPoolStatus, PortRequest};
 use crate::program::Reg;
 use crate::registers::Registers;
 use entries::{CloneSession, ControlState, MulticastGroup, StoredAction, words_for};
@@ -48,6 +49,12 @@ impl PersistentState {
     pub fn lookup(&mut self, table: usize, slots: &[u64], keys: &[Reg]) -> Option<u32> {
         let PersistentState { tables, state, now, .. } = self;
         tables[table].lookup((state, TableId(table as u32)), slots, keys, *now)
+    }
+
+    /// Returns the port that a call would get of a pool, if this is the memory of an explainer that knows the
+    /// pool.
+    pub fn preview_port(&self, pool: usize, request: &PortRequest) -> Option<Result<(u32, u16), PortPoolStatus>> {
+        self.snapshot_registers.as_ref()?.preview_port(ExternId::from_index(pool), request, self.now)
     }
 
     /// Copies an element of a register from its source, if this is the memory of an explainer.

@@ -31,6 +31,8 @@ pub enum TraceEvent {
     ParserError { error: String },
     /// A table was looked up; `hit` is `None` on a miss, when the default action runs.
     Table { table: String, keys: Vec<NamedValue>, hit: Option<EntryHit>, action: String, arguments: Vec<NamedValue> },
+    /// A packet added an entry to a table.
+    Added { table: String, entry: String, action: String, arguments: Vec<NamedValue> },
     /// A variable changed.
     Set { variable: String, from: String, to: String },
     /// A header became valid or invalid.
@@ -152,6 +154,9 @@ impl fmt::Display for TraceEvent {
                     }
                 }
                 write!(f, " -> {action}({})", list(arguments))
+            }
+            TraceEvent::Added { table, entry, action, arguments } => {
+                write!(f, "added to {table}: {entry} -> {action}({})", list(arguments))
             }
             TraceEvent::Set { variable, from, to } => write!(f, "{variable}: {from} -> {to}"),
             TraceEvent::Validity { header, valid: true } => write!(f, "{header} becomes valid"),

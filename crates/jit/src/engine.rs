@@ -116,6 +116,9 @@ impl Jit {
         let host = Arc::new(Mutex::new(host));
         let written = PacketWrittenTables::new(&pipeline, &live, &is_written, &mut host.lock());
         let programs = written.and_then(|written| {
+            if config.notes_port_blocks {
+                written.leases.ports.report_changes();
+            }
             NativePrograms::compile(&pipeline, &config, &host, reader.acquire(), &Arc::new(written), records)
         });
         reader.release();
@@ -430,6 +433,19 @@ impl Jit {
         }
     }
 
+    /// Calls `ask` with a pool of ports, for the control plane. Does nothing for another object. Packets that
+    /// take a port wait meanwhile.
+    pub fn with_port_pool(&self, pool: ExternId, ask: &mut dyn FnMut(&mut dyn interp::PoolControl)) {
+        match &self.execution {
+            Execution::Native { shared, .. } => shared.program.runtime.written.leases.ports.with_pool(pool, ask),
+            Execution::Interpreted { interp, .. } => {
+                if let Some(pool) = interp.lock().port_pool_mut(pool) {
+                    ask(pool);
+                }
+            }
+        }
+    }
+
     /// Returns the leaves of a register's element.
     pub fn register(&self, register: ExternId, index: u64) -> Option<Vec<BigUint>> {
         match &self.execution {
@@ -438,16 +454,28 @@ impl Jit {
         }
     }
 
-    /// Returns access to the current contents of the registers, for an explainer.
+    /// Returns access to the current contents of registers and pools of ports, for an explainer.
     pub fn registers(&self) -> Registers {
         match &self.execution {
             Execution::Native { shared, .. } => {
-                let shared = shared.clone();
-                Registers::new(move |register, index| shared.program.runtime.host.lock().register(register, index))
+                let [values, pools, quotas] = [shared.clone(), shared.clone(), shared.clone()];
+                Registers::new(move |register, index| values.program.runtime.host.lock().register(register, index))
+                    .with_ports(move |pool, request, now| {
+                        let mut port = None;
+                        let pools = &pools.program.runtime.written.leases.ports;
+                        pools.with_pool(pool, &mut |pool| port = Some(pool.preview(request, now)));
+                        port
+                    })
+                    .with_quotas(move |quota, owner| {
+                        let quotas = &quotas.program.runtime.written.leases.quotas;
+                        quotas.usage(quota, owner).map(|[entries, _]| entries)
+                    })
             }
             Execution::Interpreted { interp, .. } => {
-                let interp = interp.clone();
-                Registers::new(move |register, index| interp.lock().register(register, index))
+                let [values, pools, quotas] = [interp.clone(), interp.clone(), interp.clone()];
+                Registers::new(move |register, index| values.lock().register(register, index))
+                    .with_ports(move |pool, request, now| Some(pools.lock().port_pool_mut(pool)?.preview(request, now)))
+                    .with_quotas(move |quota, owner| quotas.lock().quota_entries(quota, owner))
             }
         }
     }

@@ -22,7 +22,7 @@
 //! | | vector code (eight packets at once) from a stage's function | `lanes/` |
 //! | | native code for flow rewrites, from plain descriptions | [`rewrite`] |
 //! | run time | tables to which packets add entries | `packet_written.rs`, `flows.rs` |
-//! | | their idle times; pools of ports | `idle_profiles.rs`, `port_pools.rs` |
+//! | | their idle times; pools of ports | `idle_profiles.rs`, `port_pools.rs`, `pool_control.rs` |
 //! | | limits on entries; what entries hold of pools and quotas | `entry_quotas.rs`, `leases.rs` |
 //! | | the code of a program, shared by engines for the same program | `program_code.rs`, `code_cache.rs` |
 //! | | a program of one engine, and functions that it calls | `program.rs`, `runtime.rs` |
@@ -64,6 +64,7 @@ mod memory;
 mod native_programs;
 mod packet_written;
 mod plan;
+mod pool_control;
 mod port_pools;
 mod program;
 mod program_code;

@@ -1,8 +1,9 @@
 //! [`PortPools`]: the pools of ports of an engine. All workers share them; each has a lock.
 
 use crate::fallback_reason::FallbackReason;
-use flowtable::pool::{OwnedPoolPort, PoolPort, PoolRefusal, PoolRequest, PoolShape, PortPool};
-use interp::{OwnedPort, PortPoolStatus, PortUsage, RestingPort};
+use crate::pool_control::{NativePool, pool_status};
+use flowtable::pool::{OwnedPoolPort, PoolPort, PoolRequest, PoolShape, PortPool};
+use interp::{OwnedPort, PoolControl, PortPoolStatus, PortUsage, RestingPort};
 use ir::{ExternId, ExternKind, Pipeline};
 use parking_lot::Mutex;
 
@@ -75,9 +76,8 @@ impl PortPools {
                 let results = [PortPoolStatus::Taken as u64, u64::from(port.address), u64::from(port.port)];
                 (results, Some(first + port.number))
             }
-            Some((_, Err(PoolRefusal::Empty))) => refused(PortPoolStatus::Empty),
-            Some((_, Err(PoolRefusal::Quota))) => refused(PortPoolStatus::Quota),
-            Some((_, Err(PoolRefusal::Invalid))) | None => refused(PortPoolStatus::Invalid),
+            Some((_, Err(refusal))) => refused(pool_status(refusal)),
+            None => refused(PortPoolStatus::Invalid),
         }
     }
 
@@ -108,7 +108,7 @@ impl PortPools {
     pub fn release_unused(&self, lease: u32, taken_ns: u64, is_fresh: bool) {
         let Some((pool, number)) = self.pool_of(lease) else { return };
         match is_fresh {
-            true => pool.ports.lock().give_back(number),
+            true => pool.ports.lock().give_back(number, taken_ns),
             false => pool.ports.lock().release_unused(number, taken_ns),
         }
     }
@@ -157,13 +157,26 @@ impl PortPools {
         let usage = pool.ports.lock().usage();
         Some(PortUsage { ports: usage.ports, blocks: usage.blocks, subscribers: usage.subscribers })
     }
+
+    /// Begins to note blocks of all pools that change hands.
+    pub fn report_changes(&self) {
+        self.pools.iter().for_each(|pool| pool.ports.lock().report_changes(true));
+    }
+
+    /// Calls `ask` with a locked pool, for the control plane. Does nothing for another object.
+    pub fn with_pool(&self, object: ExternId, ask: &mut dyn FnMut(&mut dyn PoolControl)) {
+        if let Some(pool) = self.pools.iter().find(|pool| pool.object == object) {
+            ask(&mut NativePool(&mut pool.ports.lock()));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use interp::PortRequest;
+    use flowtable::pool::PoolRefusal;
     use interp::host::PortLease;
+    use interp::{AddressUsage, PortBlock, PortRequest};
 
     /// Returns a random number below `limit` (SplitMix64).
     fn below(state: &mut u64, limit: u64) -> u64 {
@@ -177,10 +190,45 @@ mod tests {
     fn new_pools([addresses, subscribers, spaces, rest_seconds]: [u32; 4]) -> (interp::PortPool, PortPool) {
         let rest_ns = u64::from(rest_seconds) * 1_000_000_000;
         let shape = PoolShape { addresses, subscribers, spaces, rest_ns };
-        (
+        let mut pools = (
             interp::PortPool::new(addresses, subscribers, spaces, rest_seconds),
             PortPool::new(shape).expect("address space"),
-        )
+        );
+        pools.0.report_changes(true);
+        NativePool(&mut pools.1).report_changes(true);
+        pools
+    }
+
+    /// Compares what the control plane reads of both pools. Returns the number of changes of blocks.
+    fn compare_control((definition, pool): &mut (interp::PortPool, PortPool), what: &str) -> usize {
+        let mut pool = NativePool(pool);
+        let in_use = |usage: Vec<AddressUsage>| -> Vec<AddressUsage> {
+            let is_in_use = |usage: &AddressUsage| usage.blocks + usage.ports.iter().sum::<u32>() > 0;
+            let was_refused = |usage: &AddressUsage| usage.refused_empty + usage.refused_quota > 0;
+            usage.into_iter().filter(|usage| is_in_use(usage) || was_refused(usage)).collect()
+        };
+        assert_eq!(in_use(definition.usage_by_address()), in_use(pool.usage_by_address()), "{what}");
+        let blocks = definition.blocks_from((0, 0), usize::MAX);
+        assert_eq!(blocks, pool.blocks_from((0, 0), usize::MAX), "{what}");
+        // Pages have each block once.
+        let mut paged: Vec<PortBlock> = Vec::new();
+        loop {
+            let page = pool.blocks_from(paged.last().map_or((0, 0), PortBlock::behind), 3);
+            if page.is_empty() {
+                break;
+            }
+            paged.extend(page);
+        }
+        assert_eq!(paged, blocks, "{what}");
+        let changes = |pool: &mut dyn PoolControl| {
+            let mut changes = pool.take_changes(usize::MAX).changes;
+            // Rests that end at the same time can end in another order.
+            changes.sort_by_key(|change| (change.at_ns, change.address, change.first_port, change.is_given));
+            changes
+        };
+        let of_definition = changes(definition);
+        assert_eq!(of_definition, changes(&mut pool), "{what}");
+        of_definition.len()
     }
 
     /// Hands the ports of both pools over to new ones. Returns the number of ports that rest.
@@ -220,15 +268,18 @@ mod tests {
     }
 
     /// Takes and releases ports in both pools, which are handed over now and then. Returns how often
-    /// each status came, and how many ports rested in a hand-over.
-    fn run(seed: u64, shape: [u32; 4], steps: u32) -> ([u64; 4], usize) {
+    /// each status came, how many ports rested in a hand-over, and how many blocks changed hands.
+    fn run(seed: u64, shape: [u32; 4], steps: u32) -> ([u64; 4], usize, usize) {
         let [addresses, subscribers, spaces, _] = shape;
         let mut random = seed;
         let mut pools = new_pools(shape);
-        let mut handed_over = 0;
+        let (mut handed_over, mut changes) = (0, 0);
         let (mut held, mut now, mut counts) = (Vec::new(), 0, [0; 4]);
         for step in 0..steps {
             let mut any = |limit: u32| below(&mut random, u64::from(limit)) as u32;
+            if any(50) == 0 {
+                changes += compare_control(&mut pools, &format!("seed {seed}, step {step}"));
+            }
             if any(1000) == 0 {
                 handed_over += hand_over(&mut pools, &held, shape);
             }
@@ -257,7 +308,10 @@ mod tests {
                 hash: any(u32::MAX),
             };
             let PortRequest { address_count, subscriber, max_blocks, space, hash, .. } = request;
+            let preview = definition.preview(&request, now);
+            assert_eq!(preview, NativePool(pool).preview(&request, now), "seed {seed}, step {step}");
             let expected = definition.take(&request, now);
+            assert_eq!(preview, expected, "seed {seed}, step {step}");
             let got = pool
                 .take(&PoolRequest { first_address, address_count, subscriber, max_blocks, space, hash }, now)
                 .inspect(|port| {
@@ -271,12 +325,7 @@ mod tests {
                     PortPoolStatus::Taken
                 }
                 (Err(status), Err(refusal)) => {
-                    let got = match refusal {
-                        PoolRefusal::Empty => PortPoolStatus::Empty,
-                        PoolRefusal::Quota => PortPoolStatus::Quota,
-                        PoolRefusal::Invalid => PortPoolStatus::Invalid,
-                    };
-                    assert_eq!(status, got, "seed {seed}, step {step}");
+                    assert_eq!(status, pool_status(refusal), "seed {seed}, step {step}");
                     status
                 }
                 different => panic!("seed {seed}, step {step}: {different:?}"),
@@ -286,20 +335,22 @@ mod tests {
             let got = PortUsage { ports: got.ports, blocks: got.blocks, subscribers: got.subscribers };
             assert_eq!(expected, got, "seed {seed}, step {step}");
         }
-        (counts, handed_over)
+        (counts, handed_over, changes)
     }
 
     #[test]
     fn ports_are_those_of_the_definition() {
-        let (mut counts, mut handed_over) = ([0; 4], 0);
+        let (mut counts, mut handed_over, mut changes) = ([0; 4], 0, 0);
         for seed in 0..4 {
             for shape in [[1, 3000, 1, 0], [2, 30, 3, 5], [3, 2, 2, 120]] {
-                let (of_run, resting) = run(seed, shape, 6000);
+                let (of_run, resting, changed) = run(seed, shape, 6000);
                 handed_over += resting;
+                changes += changed;
                 counts.iter_mut().zip(of_run).for_each(|(all, one)| *all += one);
             }
         }
         assert!(counts.iter().all(|count| *count >= 100), "too few of each status: {counts:?}");
+        assert!(changes >= 100, "too few blocks changed hands: {changes}");
         assert!(handed_over >= 100, "too few resting ports were handed over: {handed_over}");
     }
 

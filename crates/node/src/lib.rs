@@ -18,6 +18,7 @@
 //! | access from outside | `admin/`: the control socket; `metrics/`: Prometheus |
 //! | explanations of single packets | `explain/` |
 //! | sessions: entries that packets have added | `sessions/` |
+//! | the NAT: ports in use, machines, log of blocks | `nat/` |
 //! | state that survives a restart | `store.rs`, `store_format.rs` |
 //! | tables that follow a region file | `region/` |
 //! | links of ports, and the paths that are left | `underlay/` |
@@ -38,6 +39,7 @@ mod link_watch;
 pub mod log;
 pub mod metrics;
 mod migrate;
+pub mod nat;
 pub mod observe;
 pub mod path_mtu;
 pub mod region;

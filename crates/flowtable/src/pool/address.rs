@@ -8,6 +8,8 @@ pub(super) const BLOCK_PORTS: u32 = 64;
 pub(super) const ADDRESS_BLOCKS: u32 = ((1 << 16) - FIRST_PORT) / BLOCK_PORTS;
 /// Words of a bit for each block of an address.
 const BLOCK_WORDS: usize = ADDRESS_BLOCKS.div_ceil(64) as usize;
+/// The bits of the last of these words.
+const LAST_WORD: u64 = u64::MAX >> (BLOCK_WORDS as u32 * 64 - ADDRESS_BLOCKS);
 
 /// The blocks of an address: which have an owner, and where [`super::owned_blocks`] has them.
 pub(super) struct Address {
@@ -23,7 +25,7 @@ impl Address {
     /// Creates an address without owners.
     pub fn new() -> Address {
         let mut free = [u64::MAX; BLOCK_WORDS];
-        free[BLOCK_WORDS - 1] = u64::MAX >> (BLOCK_WORDS as u32 * 64 - ADDRESS_BLOCKS);
+        free[BLOCK_WORDS - 1] = LAST_WORD;
         Address { free, owned: 0, slots: vec![0; ADDRESS_BLOCKS as usize].into() }
     }
 
@@ -46,6 +48,24 @@ impl Address {
     pub fn slot(&self, block: u32) -> Option<u32> {
         let is_free = self.free[(block / 64) as usize] >> (block % 64) & 1 != 0;
         (!is_free).then(|| self.slots[block as usize])
+    }
+
+    /// Returns the first block with an owner from `start` on.
+    pub fn find_owned(&self, start: u32) -> Option<u32> {
+        let (first, bit) = ((start / 64) as usize, start % 64);
+        let owned = |word: usize| {
+            let from = if word == first { u64::MAX << bit } else { u64::MAX };
+            // The bits behind the last block are not set in `free`, either.
+            let valid = if word == BLOCK_WORDS - 1 { LAST_WORD } else { u64::MAX };
+            (word, !self.free[word] & from & valid)
+        };
+        let mut words = (first..BLOCK_WORDS).map(owned);
+        words.find(|(_, owned)| *owned != 0).map(|(word, owned)| word as u32 * 64 + owned.trailing_zeros())
+    }
+
+    /// Returns how many blocks have an owner.
+    pub fn owned(&self) -> u32 {
+        self.owned
     }
 
     /// Notes that a free block has an owner.

@@ -9,10 +9,16 @@
 //! costs the same however many are in use.
 
 mod address;
+mod changes;
 mod owned_blocks;
+mod usage;
+
+pub use changes::{BlockChange, LostChanges};
+pub use usage::{AddressUsage, OwnedBlock, PoolUsage, block_ports};
 
 use crate::ShapeError;
 use address::{ADDRESS_BLOCKS, Address, BLOCK_PORTS, FIRST_PORT};
+use changes::ChangeList;
 use owned_blocks::OwnedBlocks;
 use std::collections::VecDeque;
 
@@ -75,17 +81,6 @@ pub enum PoolRefusal {
     Invalid,
 }
 
-/// How much of a pool is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PoolUsage {
-    /// Ports in use, without those that rest.
-    pub ports: u64,
-    /// Blocks with an owner.
-    pub blocks: usize,
-    /// Subscribers with a block.
-    pub subscribers: usize,
-}
-
 /// A port with the subscriber to which its block belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnedPoolPort {
@@ -117,7 +112,12 @@ pub struct PortPool {
     owned: OwnedBlocks,
     /// Rests of released ports, and of ports that no entry got, by their end.
     rests: [VecDeque<Rest>; 2],
-    ports_in_use: u64,
+    /// Ports in use, by address and port space.
+    ports_in_use: Vec<u32>,
+    /// Requests without a free block and beyond the quota, by their first address.
+    refused: Vec<[u64; 2]>,
+    /// Changes of owners, if a log reads them.
+    changes: Option<Box<ChangeList>>,
 }
 
 impl PortPool {
@@ -133,7 +133,9 @@ impl PortPool {
             addresses: (0..addresses).map(|_| None).collect(),
             owned: OwnedBlocks::new(shape.subscribers, shape.spaces, max_blocks)?,
             rests: Default::default(),
-            ports_in_use: 0,
+            ports_in_use: vec![0; addresses as usize * shape.spaces as usize],
+            refused: vec![[0; 2]; addresses as usize],
+            changes: None,
         })
     }
 
@@ -164,13 +166,38 @@ impl PortPool {
             return Ok(self.take_of_block(slot, request));
         }
         if self.owned.count_of(subscriber) >= request.max_blocks {
+            self.refused[request.first_address as usize][1] += 1;
             return Err(PoolRefusal::Quota);
         }
         let paired = self.owned.blocks_of(subscriber).find(|(_, block)| is_usable(*block));
         let paired = paired.map(|(_, block)| block / ADDRESS_BLOCKS);
-        let block = self.find_free_block(request, paired).ok_or(PoolRefusal::Empty)?;
+        let Some(block) = self.find_free_block(request, paired) else {
+            self.refused[request.first_address as usize][0] += 1;
+            return Err(PoolRefusal::Empty);
+        };
         let slot = self.own_block(block, subscriber);
+        self.note_change(BlockChange { at_ns: now, block, subscriber, is_given: true });
         Ok(self.take_of_block(slot, request))
+    }
+
+    /// Returns the port that a request at the time `now` in nanoseconds would get, without taking it. Neither
+    /// counts a refusal nor notes a change.
+    ///
+    /// # Errors
+    /// The reason why it would get none.
+    pub fn preview(&mut self, request: &PoolRequest, now: u64) -> Result<PoolPort, PoolRefusal> {
+        self.end_rests(now);
+        let (changes, address) = (self.changes.take(), request.first_address as usize);
+        let refused = self.refused.get(address).copied();
+        let taken = self.take(request, now);
+        if let Ok(port) = &taken {
+            self.give_back(port.number, now);
+        }
+        self.changes = changes;
+        if let (Some(counts), Some(refused)) = (self.refused.get_mut(address), refused) {
+            *counts = refused;
+        }
+        taken
     }
 
     /// Prefetches what [`PortPool::take`] reads and writes for these subscribers. They are an
@@ -207,6 +234,18 @@ impl PortPool {
         slot
     }
 
+    /// Tells a log of a block that got an owner or lost it.
+    fn note_change(&mut self, change: BlockChange) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(change);
+        }
+    }
+
+    /// Returns the number of ports in use of a block's address, in a port space.
+    fn ports_in_use_mut(&mut self, block: u32, space: u32) -> &mut u32 {
+        &mut self.ports_in_use[(block / ADDRESS_BLOCKS * self.shape.spaces + space) as usize]
+    }
+
     /// Takes the first free port of a block that has one, from the bit on that the hash chooses.
     fn take_of_block(&mut self, slot: u32, request: &PoolRequest) -> PoolPort {
         let block = self.owned.block(slot);
@@ -214,7 +253,7 @@ impl PortPool {
         let start = request.hash % BLOCK_PORTS;
         let bit = ((!(*used | *resting)).rotate_right(start).trailing_zeros() + start) % BLOCK_PORTS;
         *used |= 1 << bit;
-        self.ports_in_use += 1;
+        *self.ports_in_use_mut(block, request.space) += 1;
         pool_port(block, (block * self.shape.spaces + request.space) * BLOCK_PORTS + bit)
     }
 
@@ -231,9 +270,9 @@ impl PortPool {
     }
 
     /// Releases a port that no packet has used, because another worker has added the session at the
-    /// same time. It does not rest.
-    pub fn give_back(&mut self, number: u32) {
-        self.release_until(0, number, 0, 0);
+    /// same time. It does not rest. `taken_ns`: when it was taken.
+    pub fn give_back(&mut self, number: u32, taken_ns: u64) {
+        self.release_until(0, number, taken_ns, taken_ns);
     }
 
     fn release_until(&mut self, queue: usize, number: u32, now: u64, end_ns: u64) {
@@ -246,8 +285,8 @@ impl PortPool {
             *resting |= bit;
             self.add_rest(queue, Rest { end_ns, number });
         }
-        self.ports_in_use -= 1;
-        self.update_block(slot, space);
+        *self.ports_in_use_mut(self.owned.block(slot), space) -= 1;
+        self.update_block(slot, space, now);
     }
 
     fn add_rest(&mut self, queue: usize, rest: Rest) {
@@ -304,7 +343,7 @@ impl PortPool {
         match rest_end_ns {
             None => {
                 *used |= 1 << bit;
-                self.ports_in_use += 1;
+                *self.ports_in_use_mut(block, space) += 1;
             }
             Some(end_ns) => {
                 *resting |= 1 << bit;
@@ -321,25 +360,36 @@ impl PortPool {
                 let Some((slot, space)) = self.find_slot(rest.number) else { continue };
                 let [_, resting] = self.owned.ports_mut(slot, space);
                 *resting &= !(1 << (rest.number % BLOCK_PORTS));
-                self.update_block(slot, space);
+                self.update_block(slot, space, now);
             }
         }
     }
 
-    /// Notes that a port has been released or has rested: its block is no longer full, or free.
-    fn update_block(&mut self, slot: u32, space: u32) {
+    /// Notes that a port has been released or has rested at the time `now` in nanoseconds: its block is no
+    /// longer full, or free.
+    fn update_block(&mut self, slot: u32, space: u32, now: u64) {
         if !self.owned.note_free_port(slot, space) {
             return;
         }
-        let block = self.owned.block(slot);
+        let (block, subscriber) = (self.owned.block(slot), self.owned.owner(slot));
+        self.note_change(BlockChange { at_ns: now, block, subscriber, is_given: false });
         if let Some(Some(address)) = self.addresses.get_mut((block / ADDRESS_BLOCKS) as usize) {
             address.disown(block % ADDRESS_BLOCKS);
         }
         self.owned.remove(slot);
     }
 
-    /// Returns how much of the pool is in use.
-    pub fn usage(&self) -> PoolUsage {
-        PoolUsage { ports: self.ports_in_use, blocks: self.owned.blocks(), subscribers: self.owned.subscribers() }
+    /// Begins or ends to note blocks that get an owner or lose it.
+    pub fn report_changes(&mut self, is_on: bool) {
+        match (is_on, &self.changes) {
+            (true, None) => self.changes = Some(Box::default()),
+            (true, Some(_)) => {}
+            (false, _) => self.changes = None,
+        }
+    }
+
+    /// Takes the oldest changes of owners, at most `limit`, and those that were lost after them.
+    pub fn take_changes(&mut self, limit: usize) -> (Vec<BlockChange>, LostChanges) {
+        self.changes.as_mut().map(|changes| changes.take(limit)).unwrap_or_default()
     }
 }

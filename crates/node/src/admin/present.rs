@@ -1,18 +1,52 @@
 //! Entries as text: names from the program, values as [`entries::ValueFormat`] formats them.
 
+use crate::Node;
+use crate::nat::last_part;
 use crate::status::{EntryRow, ShownValue};
 use entries::{ActionSpec, StoredEntry, ValueFormat};
 use ir::{KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::ShownStrings;
+use std::collections::HashMap;
 
-/// Returns the controller's string for a value of a translated type.
-fn translated_value(strings: &ShownStrings<'_>, of: ValueFormat<'_>, value: &BigUint) -> Option<String> {
-    // Quoted, because the string can contain any character.
-    strings.of(of.type_name, value).map(|string| format!("{string:?}"))
+/// Name of keys and parameters of the gateway's program with the number of a VPC.
+pub const VPC: &str = "vpc";
+/// Name of the key that says whether a session's entry is for packets from a VPC; the others are for packets
+/// from the Internet, which have no VPC.
+const IS_OUTBOUND: &str = "is_outbound";
+
+/// Names that stand for numbers: strings of controllers, and VPCs of the region in force.
+pub struct ShownNames<'a> {
+    strings: ShownStrings<'a>,
+    vpcs: HashMap<u64, String>,
 }
 
-fn format_match(strings: &ShownStrings<'_>, of: ValueFormat<'_>, given: &KeyMatch) -> String {
+impl<'a> ShownNames<'a> {
+    /// Returns the names of a node. `state` is its control state.
+    pub fn new(node: &Node, state: &'a entries::ControlState) -> ShownNames<'a> {
+        ShownNames { strings: ShownStrings::new(state, &node.translations), vpcs: node.region.vpc_names() }
+    }
+
+    fn vpc(&self, of: ValueFormat<'_>, value: &BigUint) -> Option<String> {
+        (last_part(of.name) == VPC).then(|| self.vpcs.get(&u64::try_from(value).ok()?).cloned()).flatten()
+    }
+}
+
+/// Returns the name of a VPC, or the controller's string for a value of a translated type.
+fn translated_value(names: &ShownNames<'_>, of: ValueFormat<'_>, value: &BigUint) -> Option<String> {
+    // Quoted, because the string can contain any character.
+    let string = || names.strings.of(of.type_name, value).map(|string| format!("{string:?}"));
+    names.vpc(of, value).or_else(string)
+}
+
+/// Returns whether an entry is for packets from the Internet.
+fn is_from_internet(keys: &[(&ir::MatchKey, &KeyMatch)]) -> bool {
+    keys.iter().any(|(key, given)| {
+        last_part(&key.name) == IS_OUTBOUND && matches!(given, KeyMatch::Exact(value) if *value == BigUint::ZERO)
+    })
+}
+
+fn format_match(strings: &ShownNames<'_>, of: ValueFormat<'_>, given: &KeyMatch) -> String {
     let whole = match given {
         KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => Some(value),
         KeyMatch::Ternary { value, mask } if mask.count_ones() == u64::from(of.ty.width()) => Some(value),
@@ -24,12 +58,17 @@ fn format_match(strings: &ShownStrings<'_>, of: ValueFormat<'_>, given: &KeyMatc
 }
 
 /// Converts an entry of a table, without its counter.
-pub fn row(pipeline: &Pipeline, strings: &ShownStrings<'_>, table: TableId, entry: &StoredEntry) -> EntryRow {
+pub fn row(pipeline: &Pipeline, strings: &ShownNames<'_>, table: TableId, entry: &StoredEntry) -> EntryRow {
     let spec = entry.to_table_entry(pipeline, table);
     let declared = &pipeline.tables[table];
-    let keys = declared.match_keys().zip(&spec.keys).map(|((_, key), given)| ShownValue {
+    let keys: Vec<_> = declared.match_keys().map(|(_, key)| key).zip(&spec.keys).collect();
+    let has_no_vpc = is_from_internet(&keys);
+    let keys = keys.into_iter().map(|(key, given)| ShownValue {
         name: key.name.clone(),
-        value: format_match(strings, ValueFormat::from(key), given),
+        value: match has_no_vpc && last_part(&key.name) == VPC {
+            true => "-".to_owned(),
+            false => format_match(strings, ValueFormat::from(key), given),
+        },
     });
     let (action, arguments) = match &spec.action {
         ActionSpec::Member(id) => (format!("member {id}"), Vec::new()),

@@ -2,12 +2,14 @@
 
 use crate::config::TierLink;
 use crate::explain::{HypotheticalTrace, TracePart, TraceRequest, TraceResponse};
+use crate::nat::{NatAddressReport, NatStatus};
 use crate::region::{RegionChanges, RegionDifference, RegionStatus};
 use crate::sessions::{SessionRow, SessionSelection};
 use crate::status::{
     ControllersStatus, CounterCell, DropRow, EntryRow, NodeVersion, PortStatus, StageStatus, TableStatus, WorkerStatus,
 };
 use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 /// Version of this protocol, by which a client and a node detect that they differ.
@@ -37,6 +39,22 @@ pub enum ControlRequest {
     DeleteSessions {
         /// The conditions; without one, all sessions.
         selection: SessionSelection,
+    },
+    /// The NATs of the region: [`ControlResponse::Nat`].
+    Nat {
+        /// Number of machines that are listed, those with most ports in use.
+        top: usize,
+    },
+    /// Which machine has a public address or port, or what a machine has: [`ControlResponse::NatAddress`].
+    NatAddress {
+        /// A public address, or that of a machine.
+        address: Ipv4Addr,
+        /// A port of the public address; `None`: all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// Name of the VPC of the machine; `None`: any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vpc: Option<String>,
     },
     /// The ports.
     Ports,
@@ -127,6 +145,10 @@ pub enum ControlResponse {
         /// Sessions that have been deleted so far.
         deleted: u64,
     },
+    /// Response to [`ControlRequest::Nat`].
+    Nat(NatStatus),
+    /// Response to [`ControlRequest::NatAddress`].
+    NatAddress(NatAddressReport),
     /// Response to [`ControlRequest::Ports`].
     Ports {
         /// Ports by number.

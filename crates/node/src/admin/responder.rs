@@ -30,6 +30,10 @@ impl ControlHandler for NodeResponder {
             ControlRequest::DeleteSessions { selection } => {
                 return sessions::delete_sessions(&node, &selection, answers);
             }
+            ControlRequest::Nat { top } => region_response(node.nat_status(top).map(ControlResponse::Nat)),
+            ControlRequest::NatAddress { address, port, vpc } => {
+                region_response(node.nat_address(address, port, vpc.as_deref()).map(ControlResponse::NatAddress))
+            }
             ControlRequest::Ports => ControlResponse::Ports { ports: node.port_statuses() },
             ControlRequest::Stages => {
                 let interpreted = node.version().program.and_then(|program| program.interpreted);
@@ -106,7 +110,7 @@ fn send_entries(node: &Node, of: &EntriesRequest, answers: &mut ResponseWriter<'
         Err(error) => return answers.say(&ControlResponse::Refused { message: error.to_string() }),
     };
     let counted = pipeline.tables[table].direct_counter.is_some();
-    let strings = p4runtime::ShownStrings::new(&state, &node.translations);
+    let strings = present::ShownNames::new(node, &state);
     let (mut some, mut matching) = (Vec::new(), 0);
     for entry in state.entries(table) {
         let mut row = present::row(&pipeline, &strings, table, entry);

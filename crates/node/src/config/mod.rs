@@ -120,6 +120,7 @@ pub fn check(text: &str, wings: Wings) -> Result<CheckedConfig, Vec<ConfigError>
     let metrics = checker.check_addresses(&file.metrics.listen, "127.0.0.1:9560");
     checker.check_counters(&file.metrics.counters);
     checker.check_ports(&file);
+    checker.check_log(&file);
     let serve = checker.check_service(&file.p4runtime, &listen, &metrics);
     let engine = checker.check_engine(&file);
     let translations = checker.check_translations(&file);
@@ -191,6 +192,16 @@ impl ConfigChecker<'_> {
                 );
                 self.add_error(&counter.counter, message);
             }
+        }
+    }
+
+    fn check_log(&mut self, file: &ConfigFile) {
+        let rate = file.log.nat_blocks_per_second;
+        if !(1..=10_000).contains(&rate) {
+            let message = format!(
+                "`nat_blocks_per_second` is {rate}: 1 to 10000 lines a second; without lines, `nat_blocks = false`"
+            );
+            self.add_error("nat_blocks_per_second", message);
         }
     }
 

@@ -131,6 +131,7 @@ pub fn run(config: CheckedConfig, path: Option<PathBuf>, takes_over: bool, log: 
         true => successor::take_over(&config).map(|(node, listening)| (node, Some(listening)))?,
         false => (Arc::new(start::start(&config)?), None),
     };
+    node.set_block_log(config.file.log.block_lines_per_second());
     let agent = observe_underlay(&node, &config)?;
     serve_region(&node, &config)?;
     let processors = ServiceProcessors::apart_from(&config.file.cores);
@@ -139,6 +140,7 @@ pub fn run(config: CheckedConfig, path: Option<PathBuf>, takes_over: bool, log: 
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).thread_keep_alive(IDLE_THREADS).enable_all().build()?;
     let outcome = runtime.block_on(serving::control(node.clone(), config, path, taken, log, processors));
+    node.end_block_log();
     runtime.shutdown_timeout(Duration::from_secs(5));
     outcome
 }

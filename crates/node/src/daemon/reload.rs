@@ -72,6 +72,7 @@ impl Reload {
         // differ.
         self.credentials.replace(&config.serve.credentials);
         self.log.apply_settings(config.file.log);
+        self.node.set_block_log(config.file.log.block_lines_per_second());
         let (now, later): (Vec<String>, Vec<String>) =
             changed_keys(&self.file, &config.file).into_iter().partition(|key| is_reloadable(key));
         for key in &later {

@@ -228,6 +228,7 @@ impl NodeClock {
             let passed = last.elapsed();
             last += passed;
             node.tick();
+            node.write_block_log();
             if let Some(watchdog) = &mut watchdog {
                 watchdog.tick(passed, || node.tick_counts());
             }

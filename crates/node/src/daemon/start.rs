@@ -69,7 +69,8 @@ pub(super) fn parts(config: &CheckedConfig) -> NodeParts {
         IdleSetting::Sleep => IdlePolicy::default(),
         IdleSetting::Poll => IdlePolicy::BUSY,
     };
-    let settings = interp::Config { cpu_port: Some(file.cpu_port), ..interp::Config::default() };
+    let notes_port_blocks = file.log.nat_blocks;
+    let settings = interp::Config { cpu_port: Some(file.cpu_port), notes_port_blocks, ..interp::Config::default() };
     let translations = config.translations.clone();
     let (engine, wings) = (config.engine.clone(), config.wings);
     NodeParts { device_id: file.device_id, seats, idle, settings, engine, store: None, translations, wings }

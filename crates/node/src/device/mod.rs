@@ -14,6 +14,7 @@ use crate::data_plane::{DataPlane, DataPlaneError, WorkerSpec};
 use crate::engine::{CapacityError, EngineControl, SharedEngineFactory};
 use crate::link_watch::LinkWatch;
 use crate::migrate::PipelineMapping;
+use crate::nat::BlockLog;
 use crate::observe::named_stats::NamedStats;
 use crate::observe::{ServiceHandles, StatsSnapshot};
 use crate::region::RegionKeeper;
@@ -147,6 +148,7 @@ pub struct Node {
     /// Owner of the tables if the configuration names a region file.
     pub(crate) region: Arc<RegionKeeper>,
     port_states: PortStatesKeeper,
+    pub(crate) block_log: BlockLog,
 }
 
 /// Returns the counts of a program's packets that bypassed the workers.
@@ -175,6 +177,7 @@ impl Node {
             let sink = sink.clone();
             Arc::new(move |punted: PuntedPacket| deliver_event(&sink, DeviceEvent::PacketIn(punted.bytes)))
         };
+        let block_log = BlockLog::new(settings.notes_port_blocks);
         let plane = DataPlane::start(seats, idle, settings.cpu_port, punts)?;
         let (inner, released, before) = (Mutex::default(), Condvar::new(), Mutex::default());
         let (service, cleared, began) = (ServiceHandles::default(), Mutex::default(), Instant::now());
@@ -195,6 +198,7 @@ impl Node {
             translations,
             region,
             port_states: PortStatesKeeper::default(),
+            block_log,
         };
         if let Some(store) = store {
             node.restore_from_store(store)?;
@@ -226,7 +230,9 @@ impl Node {
 
     /// Creates an engine for a pipeline, which no worker runs yet.
     pub(crate) fn load_engine(&self, pipeline: &Arc<Pipeline>) -> Result<Box<dyn EngineControl>, P4RuntimeError> {
-        let mut engine = self.factory.load(pipeline, &self.settings)?;
+        let notes_port_blocks = self.block_log.is_on();
+        let settings = interp::Config { notes_port_blocks, ..self.settings.clone() };
+        let mut engine = self.factory.load(pipeline, &settings)?;
         // Sets the clock first, so that the idle time of an entry starts at its insertion, not at
         // the epoch.
         engine.advance_time(io::now());

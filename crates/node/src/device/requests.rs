@@ -42,6 +42,7 @@ impl Node {
         let NodeState { current, past_stats: past, past_bypass_counts, .. } = &mut *inner;
         if let Some(mut former) = current.replace(RunningPipeline { config: config.clone(), engine }) {
             former.engine.retire();
+            self.write_last_blocks(&*former.engine);
             *past_bypass_counts += &super::bypass_counts_of(&*former.engine);
             past.add_engine(&former.config.pipeline, &*former.engine);
         }

@@ -1,7 +1,9 @@
 //! [`EngineControl`]: the control side of an engine.
 
 use crate::explain::{ExplainTarget, ProgramState, TraceRecord};
-use ::interp::{DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
+use ::interp::{
+    DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, PoolControl, Registers, RestingPort, SessionState,
+};
 use ::jit::{EngineStats, FlowTables};
 use entries::{ControlState, Counter, EntryError, StoredEntry, UpdateError, WriteBatch, WriteError};
 use ir::{ExternId, Pipeline, TableId};
@@ -126,6 +128,12 @@ pub trait EngineControl: Send {
 
     /// Lets a free port of a pool rest. Ignores one that is not free.
     fn restore_resting_port(&self, resting: &RestingPort);
+
+    /// Calls `ask` with a pool of ports; not if the engine has no such pool. Packets that take ports wait
+    /// meanwhile.
+    fn with_port_pool(&self, pool: ExternId, ask: &mut dyn FnMut(&mut dyn PoolControl)) {
+        let _ = (pool, ask);
+    }
 
     /// Returns the last flow id that was allocated (PNA `allocate_flow_id`).
     fn flow_id(&self) -> u32;

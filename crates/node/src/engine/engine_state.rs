@@ -3,7 +3,7 @@
 
 use super::scan_nonzero_elements;
 use entries::{ControlState, Counter, StoredEntry};
-use interp::{DigestMessage, EntryRuntimeState, IdleEntry, Interp, MeterFill, RestingPort, SessionState};
+use interp::{DigestMessage, EntryRuntimeState, IdleEntry, Interp, MeterFill, PoolControl, RestingPort, SessionState};
 use ir::{ExternId, TableId};
 use jit::{ActionStats, EngineStats, Jit, TableStats};
 use num_bigint::BigUint;
@@ -67,6 +67,11 @@ pub trait EngineState: Send {
 
     /// Lets a free port of a pool rest. Ignores one that is not free.
     fn restore_resting_port(&mut self, resting: &RestingPort);
+
+    /// Calls `ask` with a pool of ports; not if there is no such pool.
+    fn with_port_pool(&mut self, pool: ExternId, ask: &mut dyn FnMut(&mut dyn PoolControl));
+    /// Returns how many entries of an owner a quota counts; `None` for another object.
+    fn quota_entries(&self, quota: ExternId, owner: u32) -> Option<u32>;
 
     /// Returns the last flow id that was allocated (PNA `allocate_flow_id`).
     fn flow_id(&self) -> u32;
@@ -155,6 +160,16 @@ impl EngineState for Interp {
 
     fn restore_resting_port(&mut self, resting: &RestingPort) {
         Interp::restore_resting_port(self, resting);
+    }
+
+    fn with_port_pool(&mut self, pool: ExternId, ask: &mut dyn FnMut(&mut dyn PoolControl)) {
+        if let Some(pool) = self.port_pool_mut(pool) {
+            ask(pool);
+        }
+    }
+
+    fn quota_entries(&self, quota: ExternId, owner: u32) -> Option<u32> {
+        Interp::quota_entries(self, quota, owner)
     }
 
     fn flow_id(&self) -> u32 {
@@ -246,6 +261,14 @@ impl EngineState for Jit {
 
     fn restore_resting_port(&mut self, resting: &RestingPort) {
         Jit::restore_resting_port(self, resting);
+    }
+
+    fn with_port_pool(&mut self, pool: ExternId, ask: &mut dyn FnMut(&mut dyn PoolControl)) {
+        Jit::with_port_pool(self, pool, ask);
+    }
+
+    fn quota_entries(&self, quota: ExternId, owner: u32) -> Option<u32> {
+        Jit::quota_entries(self, quota, owner)
     }
 
     fn flow_id(&self) -> u32 {

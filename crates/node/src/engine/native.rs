@@ -3,7 +3,9 @@
 
 use super::{CapacityError, EngineControl, EngineFactory};
 use entries::{ControlState, Counter, StoredEntry, WriteBatch, WriteError};
-use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
+use interp::{
+    Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, PoolControl, Registers, RestingPort, SessionState,
+};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{EngineStats, FlowTables, Jit};
 use num_bigint::BigUint;
@@ -151,6 +153,10 @@ impl EngineControl for Jit {
 
     fn restore_resting_port(&self, resting: &RestingPort) {
         Jit::restore_resting_port(self, resting);
+    }
+
+    fn with_port_pool(&self, pool: ExternId, ask: &mut dyn FnMut(&mut dyn PoolControl)) {
+        Jit::with_port_pool(self, pool, ask);
     }
 
     fn flow_id(&self) -> u32 {

@@ -5,7 +5,9 @@ use super::control::load_batch_by_batch;
 use super::engine_state::EngineState;
 use super::{CapacityError, EngineControl};
 use entries::{ControlState, Counter, StoredEntry, WriteBatch, WriteError};
-use interp::{DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
+use interp::{
+    DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, PoolControl, Registers, RestingPort, SessionState,
+};
 use ir::{ExternId, Pipeline, TableId};
 use jit::EngineStats;
 use num_bigint::BigUint;
@@ -137,8 +139,14 @@ impl<W: WorkerSet> EngineControl for WorkerEngines<W> {
     }
 
     fn registers(&self) -> Registers {
-        let workers = self.workers.clone();
-        Registers::new(move |register, index| workers.with_inner(|held| held.register(register, index)))
+        let [values, pools, quotas] = [(); 3].map(|()| self.workers.clone());
+        Registers::new(move |register, index| values.with_inner(|held| held.register(register, index)))
+            .with_ports(move |pool, request, now| {
+                let mut port = None;
+                pools.with_inner(|held| held.with_port_pool(pool, &mut |pool| port = Some(pool.preview(request, now))));
+                port
+            })
+            .with_quotas(move |quota, owner| quotas.with_inner(|held| held.quota_entries(quota, owner)))
     }
 
     fn entry_counter(&self, table: TableId, entry: &StoredEntry) -> Option<Counter> {
@@ -193,6 +201,10 @@ impl<W: WorkerSet> EngineControl for WorkerEngines<W> {
 
     fn restore_resting_port(&self, resting: &RestingPort) {
         self.workers.with_inner(|held| held.restore_resting_port(resting));
+    }
+
+    fn with_port_pool(&self, pool: ExternId, ask: &mut dyn FnMut(&mut dyn PoolControl)) {
+        self.workers.with_inner(|held| held.with_port_pool(pool, ask));
     }
 
     fn flow_id(&self) -> u32 {

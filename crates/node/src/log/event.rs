@@ -212,6 +212,12 @@ fn severity(level: Level) -> u8 {
     }
 }
 
+/// Formats a time in nanoseconds since the Unix epoch as the time stamps of lines.
+pub fn format_time(ns: u64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(ns.into());
+    time.map_or_else(|_| ns.to_string(), |time| Timestamp(time).to_string())
+}
+
 /// Time in the format of RFC 3339, with milliseconds.
 struct Timestamp(OffsetDateTime);
 

@@ -9,6 +9,7 @@ mod event;
 mod limiter;
 
 pub use event::LogFormat;
+pub(crate) use event::format_time;
 
 use event::LogEvent;
 use limiter::LineLimiter;
@@ -29,6 +30,9 @@ use tracing_subscriber::reload;
 
 /// Maximum number of lines that wait for a slow reader.
 const MAX_QUEUED_LINES: usize = 4_096;
+/// Target of lines about blocks of ports of a NAT. Their own settings decide about them, not the level and the
+/// limit of similar lines.
+pub(crate) const BLOCK_LOG_TARGET: &str = "node::nat::blocks";
 /// Crates whose events are written at the configured level. Other crates' events are written from
 /// level `warn`.
 const OWN_TARGETS: [&str; 4] = ["node", "p4runtime", "io", "terraced"];
@@ -49,16 +53,39 @@ pub enum LogLevel {
 }
 
 /// The section `[log]` of a configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
     /// Format of the lines. Default: `text`.
     pub format: LogFormat,
     /// Minimum severity. Default: `info`.
     pub level: LogLevel,
+    /// Whether a line is written for each block of ports of a NAT that a machine gets, and one when it gives
+    /// the block back, at any `level`. Default: no.
+    pub nat_blocks: bool,
+    /// Lines about blocks a second, on average. More changes wait; when 65,536 wait, further ones are counted
+    /// only. Default: 100, maximum: 10000.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub nat_blocks_per_second: u32,
+}
+
+impl Default for LogSettings {
+    fn default() -> LogSettings {
+        LogSettings {
+            format: LogFormat::default(),
+            level: LogLevel::default(),
+            nat_blocks: false,
+            nat_blocks_per_second: 100,
+        }
+    }
 }
 
 impl LogSettings {
+    /// Returns the rate of lines about blocks of ports; `None`: there are none.
+    pub fn block_lines_per_second(self) -> Option<u32> {
+        self.nat_blocks.then_some(self.nat_blocks_per_second)
+    }
+
     fn filter(self) -> Targets {
         let level = match self.level {
             LogLevel::Error => LevelFilter::ERROR,
@@ -68,6 +95,7 @@ impl LogSettings {
         };
         Targets::new()
             .with_targets(OWN_TARGETS.map(|target| (target, level)))
+            .with_target(BLOCK_LOG_TARGET, LevelFilter::INFO)
             .with_default(level.min(LevelFilter::WARN))
     }
 }
@@ -95,7 +123,10 @@ impl LogSink {
     fn write_if_admitted(&self, event: &tracing::Event<'_>) {
         let now = (self.clock)();
         let line = || LogEvent::from_event(event);
-        if self.limiter.lock().admit(event.metadata().callsite(), now, line) {
+        // The log of blocks has a rate of its own.
+        if event.metadata().target() == BLOCK_LOG_TARGET
+            || self.limiter.lock().admit(event.metadata().callsite(), now, line)
+        {
             self.write_event(&line());
         }
     }
@@ -251,7 +282,11 @@ mod tests {
             };
             all();
             assert_eq!(buffer.lines(), ["<6>done who=\"a b\" ms=7 error=\"x\\ny\"", "<4>of others"]);
-            log.apply_settings(LogSettings { format: LogFormat::Json, level: LogLevel::Debug });
+            log.apply_settings(LogSettings {
+                format: LogFormat::Json,
+                level: LogLevel::Debug,
+                ..LogSettings::default()
+            });
             all();
             let wanted = [
                 "<6>{\"level\":\"info\",\"event\":\"done\",\"who\":\"a b\",\"ms\":7,\"error\":\"x\\ny\"}",
@@ -259,7 +294,11 @@ mod tests {
                 "<4>{\"level\":\"warn\",\"event\":\"of others\"}",
             ];
             assert_eq!(buffer.lines(), wanted);
-            log.apply_settings(LogSettings { format: LogFormat::Text, level: LogLevel::Error });
+            log.apply_settings(LogSettings {
+                format: LogFormat::Text,
+                level: LogLevel::Error,
+                ..LogSettings::default()
+            });
             all();
             assert_eq!(buffer.lines(), [""; 0]);
             log.apply_settings(LogSettings::default());
@@ -272,6 +311,13 @@ mod tests {
             now.store(1_500, Ordering::Relaxed);
             log.tick();
             assert_eq!(buffer.lines(), ["<6>suppressed 950 lines like: flood left_out=950"]);
+            // Lines about blocks of ports have a rate of their own, and no level hides them.
+            log.apply_settings(LogSettings { level: LogLevel::Error, ..LogSettings::default() });
+            for number in 0..1_000 {
+                tracing::info!(target: BLOCK_LOG_TARGET, number, "ports given");
+                tracing::info!(number, "other");
+            }
+            assert_eq!(buffer.lines().len(), 1_000);
         });
         drop(log);
         assert_eq!(buffer.lines(), [""; 0]);

@@ -5,7 +5,7 @@
 
 use super::samples::{CounterSamples, HistogramSamples, ValueSamples};
 use super::scrape::ScrapeSnapshot;
-use super::{about, flow_tables, packets, service, tables, underlay, workers};
+use super::{about, flow_tables, nat, packets, service, tables, underlay, workers};
 
 /// A metric. All names have the prefix `terrace_`.
 pub struct Metric {
@@ -108,6 +108,13 @@ metrics! {
     table_refused_entries(table, reason) Counter(flow_tables::refused): "Additions of packets and controllers to such a table that were refused, by reason"
     table_expired_entries(table) Counter(flow_tables::expired): "Entries of such a table that were removed because their idle time was over"
     table_removed_entries(table) Counter(flow_tables::removed): "Entries of such a table that a controller or `terrace sessions delete` has removed"
+    nat_ports(nat, protocol) Gauge(nat::ports): "Ports of a NAT in use; `icmp`: identifiers of echo requests. This and the next five: for each NAT of the region file"
+    nat_port_capacity(nat, protocol) Gauge(nat::port_capacity): "Ports of a NAT's addresses"
+    nat_blocks(nat) Gauge(nat::blocks): "Blocks of 64 ports that machines have. A NAT without a free block refuses machines, although most ports of its blocks may be free"
+    nat_block_capacity(nat) Gauge(nat::block_capacity): "Blocks of a NAT's addresses"
+    nat_full_addresses(nat) Gauge(nat::full_addresses): "Public addresses without a free block. A machine that has ports of such an address gets no further block"
+    nat_refused_sessions(nat, reason) Counter(nat::refused): "Packets of new sessions that got no port, by drop reason: `nat_no_ports` or `nat_quota`; since the program started"
+    nat_block_log_lines(outcome) Counter(nat::block_log): "Blocks of ports that changed hands, with a line in the log (`written`) or without one, because there were too many (`lost`); 0 without `nat_blocks`"
     tier_packets(tier) Counter(tables::tiers): "Packets that a tier completed: `switch`, `kernel` (XDP), `dpu` (a flow cache) or `cpu`; absent if one engine runs the whole program"
     stage_packets(stage) Counter(tables::stage_packets): "Packets through a stage of the native code"
     stage_seconds(stage) Gauge(tables::stage_seconds): "Seconds that the workers spent in a stage, measured by the processor's cycle counter; a table lookup counts in the stage that executes it"

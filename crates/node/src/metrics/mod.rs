@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the list of metrics: name, labels, meaning, source | `list.rs` |
 //! | input of the sources: a snapshot of the node | `scrape.rs` |
-//! | the sources | `about.rs`, `packets.rs`, `tables.rs`, `flow_tables.rs`, `workers.rs`, `service.rs` |
+//! | the sources | `about.rs`, `packets.rs`, `tables.rs`, `flow_tables.rs`, `nat.rs`, `workers.rs`, `service.rs` |
 //! | output of the sources | `samples.rs` |
 //! | encoding as families of OpenMetrics | `families.rs` |
 //! | the largest elements of a program's own counters | [`top`] |
@@ -18,6 +18,7 @@ mod families;
 mod flow_tables;
 pub mod http;
 mod list;
+mod nat;
 mod packets;
 mod samples;
 mod scrape;

@@ -4,6 +4,7 @@ use super::samples::CounterSamples;
 use super::top::TopCounters;
 use crate::Node;
 use crate::counts::WorkerCounts;
+use crate::nat::NatUse;
 use crate::observe::{StatsSnapshot, TableSnapshot};
 use crate::status::NodeVersion;
 
@@ -19,11 +20,14 @@ pub(super) struct ScrapeSnapshot<'a> {
     pub versions_behind: Vec<u64>,
     /// Elements of the program's counters.
     pub counters: CounterSamples,
+    /// The NATs of the region.
+    pub nats: Vec<NatUse>,
 }
 
 impl<'a> ScrapeSnapshot<'a> {
     pub fn of(node: &'a Node, tops: &mut TopCounters) -> ScrapeSnapshot<'a> {
         let now = node.observe();
+        let nats = node.nat_use(&now.stats.refused_ports);
         ScrapeSnapshot {
             sum: now.sum(),
             now,
@@ -31,6 +35,7 @@ impl<'a> ScrapeSnapshot<'a> {
             tables: node.table_snapshots(),
             versions_behind: node.versions_behind(),
             counters: tops.collect_samples(node),
+            nats,
             node,
         }
     }

@@ -80,7 +80,7 @@ impl Node {
     }
 
     /// Returns the current statistics and those at the last [`Node::reset_counters`].
-    fn current_and_baseline(&self) -> (StatsSnapshot, StatsSnapshot) {
+    pub(crate) fn current_and_baseline(&self) -> (StatsSnapshot, StatsSnapshot) {
         (self.observe(), self.lock_cleared().clone())
     }
 

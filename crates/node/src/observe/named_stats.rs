@@ -60,6 +60,10 @@ impl FlowTableCounts {
     }
 }
 
+/// Sessions of a NAT that got no port: no block was free; the machine had all its ports. By the number of
+/// the NAT's first address in the pool of ports.
+pub type RefusedPorts = BTreeMap<u32, [u64; 2]>;
+
 /// Statistics of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageCounts {
@@ -83,6 +87,9 @@ pub struct NamedStats {
     /// message of their own, because this struct's encoding is that of older versions.
     #[serde(skip)]
     pub flow_tables: BTreeMap<String, FlowTableCounts>,
+    /// Sessions of NATs that got no port. A successor does not get them, for the same reason.
+    #[serde(skip)]
+    pub refused_ports: RefusedPorts,
 }
 
 /// Returns the names of a program's stages: `parser`, the table that is looked up (with `#2` and so
@@ -113,6 +120,12 @@ impl NamedStats {
         }) {
             self.flow_tables.entry(pipeline.tables[table].preamble.name.clone()).or_default().add(&counts);
         }
+        crate::nat::with_pool_of(pipeline, engine, &mut |pool| {
+            for usage in pool.usage_by_address() {
+                let [empty, quota] = self.refused_ports.entry(usage.address).or_default();
+                (*empty, *quota) = (*empty + usage.refused_empty, *quota + usage.refused_quota);
+            }
+        });
         let tallies = engine.tallies();
         for place in &tallies.tables {
             let Some(table) = pipeline.tables.get(place.table) else { continue };
@@ -133,6 +146,15 @@ impl NamedStats {
             sum.count += Counter { packets: stage.packets, bytes: stage.bytes.unwrap_or(0) };
             sum.ticks = sum.ticks.wrapping_add(stage.ticks);
         }
+    }
+
+    /// Returns how many sessions of NATs got no port since earlier statistics.
+    pub fn refused_ports_since(&self, earlier: &NamedStats) -> RefusedPorts {
+        let since = |(address, counts): (&u32, &[u64; 2])| {
+            let past = earlier.refused_ports.get(address).copied().unwrap_or_default();
+            (*address, [counts[0].saturating_sub(past[0]), counts[1].saturating_sub(past[1])])
+        };
+        self.refused_ports.iter().map(since).collect()
     }
 
     /// Removes names that the program does not have, because a controller that sets ever new

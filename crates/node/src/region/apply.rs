@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use region::{Changes, Document, Edit, GatewayApi, IdAssignments, ResolvedRegion};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Maximum number of changes that a difference lists.
@@ -215,7 +215,8 @@ impl Node {
         self.write_changes(&mut changes, &numbers)?;
         self.commit_host(host, &document.region.file)?;
         let (layouts, known) = (state_without_entries(config.pipeline)?, Mutex::default());
-        let installed = InstalledRegion { file: file.to_owned(), document, api, numbers, layouts, known };
+        let nat_names = OnceLock::new();
+        let installed = InstalledRegion { file: file.to_owned(), document, api, numbers, layouts, known, nat_names };
         *self.region.installed.write() = Some(installed);
         self.region.in_doubt.store(false, Ordering::Relaxed);
         Ok(changes)

@@ -2,6 +2,7 @@
 
 use super::RegionStatus;
 use crate::device::pack_batch;
+use crate::nat::{NatNames, session_source};
 use crate::underlay::KernelPaths;
 use entries::{ControlState, StoredEntry};
 use ir::TableId;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use thiserror::Error;
 
 /// Maximum number of entries whose source is cached.
@@ -61,9 +63,24 @@ pub(super) struct InstalledRegion {
     pub layouts: ControlState,
     /// Cached sources of entries.
     pub known: Mutex<KnownSources>,
+    /// Cached names of what the pool of ports numbers.
+    pub nat_names: OnceLock<Arc<NatNames>>,
 }
 
 impl InstalledRegion {
+    /// Forgets what was derived from the version before.
+    fn clear_caches(&mut self) {
+        self.known.get_mut().clear();
+        self.nat_names.take();
+    }
+
+    fn nat_names(&self) -> &Arc<NatNames> {
+        self.nat_names.get_or_init(|| {
+            let file = self.file.display().to_string();
+            Arc::new(NatNames::new(&self.document.region, &self.numbers, &file))
+        })
+    }
+
     /// Returns the entries of some VPCs.
     fn entries_of_vpcs(&self, vpcs: &BTreeSet<usize>) -> GatewayEntries {
         let mut made = GatewayEntries::default();
@@ -79,7 +96,7 @@ impl InstalledRegion {
         let before = self.entries_of_vpcs(&vpcs);
         let (back, numbers) = (self.document.apply(edit), self.numbers.clone());
         self.numbers.assign(&self.document.region);
-        self.known.get_mut().clear();
+        self.clear_caches();
         let batch = region::diff(before, self.entries_of_vpcs(&vpcs));
         (back, numbers, pack_batch(&self.layouts, &batch).into())
     }
@@ -90,7 +107,7 @@ impl InstalledRegion {
         // The states of ports and paths are not a part of the edit.
         let (ports, path_mtus) = (std::mem::take(&mut self.numbers.ports), std::mem::take(&mut self.numbers.path_mtus));
         self.numbers = IdAssignments { ports, path_mtus, ..numbers };
-        self.known.get_mut().clear();
+        self.clear_caches();
     }
 }
 
@@ -153,7 +170,11 @@ impl RegionKeeper {
     /// Returns the source of an entry: file and line.
     pub(crate) fn entry_source(&self, table: TableId, entry: &StoredEntry) -> Option<String> {
         let installed = self.installed.read();
-        let InstalledRegion { file, document, api, numbers, layouts, known } = installed.as_ref()?;
+        let installed = installed.as_ref()?;
+        let InstalledRegion { file, document, api, numbers, layouts, known, .. } = installed;
+        if layouts.pipeline().tables.get(table)?.add_on_miss {
+            return session_source(layouts.pipeline(), installed.nat_names(), table, entry);
+        }
         let key = (table, entry.key().to_vec(), entry.priority());
         if let Some(known) = known.lock().get(&key) {
             return known.clone();
@@ -171,6 +192,27 @@ impl RegionKeeper {
         }
         known.insert(key, found.clone());
         found
+    }
+
+    /// Returns the names of what the pool of ports numbers, in the version in force; `None`: no region is.
+    pub(crate) fn nat_names(&self) -> Option<Arc<NatNames>> {
+        self.installed.read().as_ref().map(|installed| installed.nat_names().clone())
+    }
+
+    /// Calls `visit` with each machine of the region in force.
+    pub(crate) fn visit_vms(&self, visit: &mut dyn FnMut(&region::Vm)) {
+        let installed = self.installed.read();
+        installed.iter().flat_map(|installed| installed.document.region.file.vms.iter()).for_each(visit);
+    }
+
+    /// Returns what `read` makes of the section `internet` of the region in force and the name of its file; the
+    /// default without the section.
+    pub(crate) fn with_internet<T: Default>(&self, read: &dyn Fn(&region::Internet, &str) -> T) -> T {
+        let installed = self.installed.read();
+        let internet = installed.as_ref().and_then(|installed| {
+            Some((installed.document.region.file.internet.as_ref()?, installed.file.display().to_string()))
+        });
+        internet.map(|(internet, file)| read(internet, &file)).unwrap_or_default()
     }
 
     /// Returns the names of the VPCs by number, for counters indexed by VPC.

@@ -46,7 +46,7 @@ impl Node {
         // A snapshot is only held as long as entries are converted, because writes copy what it
         // shares.
         let Some(state) = p4runtime::Device::state(self) else { return Vec::new() };
-        let strings = p4runtime::ShownStrings::new(&state, &self.translations);
+        let strings = present::ShownNames::new(self, &state);
         let row = |flow: &FlowEntry| {
             let row = present::row(&selected.pipeline, &strings, selected.table, &flow.entry);
             SessionRow {

@@ -1,11 +1,14 @@
 //! [`SessionSelection`]: conditions on sessions, and the tables and keys that they refer to.
 
 use crate::Node;
+use crate::admin::present;
 use crate::engine::EngineControl;
+use crate::nat::last_part;
 use entries::{EntryTextError, KeyCondition, KeyFilter, KeyLayout, find_table};
 use ir::{Pipeline, TableId};
 use jit::FlowQuery;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -74,6 +77,9 @@ impl Node {
     /// Resolves the names of a selection in the running program.
     pub(crate) fn select_sessions(&self, selection: &SessionSelection) -> Result<Vec<SelectedTable>, SessionError> {
         let pipeline = self.with_engine(|engine, _| engine.pipeline().clone()).ok_or(SessionError::NoProgram)?;
+        let vpcs = self.region.vpc_names();
+        let matches: Vec<String> = selection.matches.iter().map(|text| with_vpc_number(text, &vpcs)).collect();
+        let selection = &SessionSelection { matches, ..selection.clone() };
         let select = |table: TableId| select_in_table(&pipeline, table, selection);
         if let Some(name) = &selection.table {
             let table = find_table(&pipeline, name)?;
@@ -94,6 +100,16 @@ impl Node {
         }
         if selected.is_empty() { Err(refusal) } else { Ok(selected) }
     }
+}
+
+/// Returns a condition on a VPC by its name as one on its number; any other condition unchanged.
+fn with_vpc_number(condition: &str, vpcs: &HashMap<u64, String>) -> String {
+    let number = condition.split_once('=').and_then(|(key, name)| {
+        let is_named = |(_, known): &(&u64, &String)| **known == name.trim();
+        let (number, _) = vpcs.iter().filter(|_| last_part(key.trim()) == present::VPC).find(is_named)?;
+        Some(format!("{key}={number}"))
+    });
+    number.unwrap_or_else(|| condition.to_owned())
 }
 
 fn select_in_table(

@@ -15,6 +15,7 @@ mod gateway;
 mod inputs;
 mod io_args;
 mod lab;
+mod nat;
 mod node_socket;
 #[cfg(feature = "wings")]
 mod plan;

@@ -59,16 +59,7 @@ impl SessionsViewArgs {
     pub(super) fn run(&self, socket: &Path, format: OutputFormat) -> Result<(), CommandError> {
         let selection = self.conditions.selection(self.table.as_deref())?;
         let limit = if self.count { 0 } else { self.limit };
-        let request = ControlRequest::Sessions { selection, limit };
-        let mut stream = ResponseStream::begin(socket, &request).map_err(failed)?;
-        let mut rows: Vec<SessionRow> = Vec::new();
-        let matching = loop {
-            match stream.answer().map_err(failed)? {
-                ControlResponse::Sessions { sessions } => rows.extend(sessions),
-                ControlResponse::End { matching } => break matching,
-                answer => return Err(unexpected(&answer)),
-            }
-        };
+        let (mut rows, matching) = read_sessions(socket, selection, limit)?;
         match (self.count, format) {
             (true, OutputFormat::Json) => return print_json(&serde_json::json!({ "matching": matching })),
             (true, OutputFormat::Csv) => return print_line(&format!("sessions\n{matching}")),
@@ -86,6 +77,24 @@ impl SessionsViewArgs {
             print_line(&format!("{more} more sessions; --limit shows more, --match and --idle-longer-than select"))?;
         }
         Ok(())
+    }
+}
+
+/// Reads at most `limit` sessions. Returns them with the number of all that match.
+pub(super) fn read_sessions(
+    socket: &Path,
+    selection: SessionSelection,
+    limit: u64,
+) -> Result<(Vec<SessionRow>, u64), CommandError> {
+    let request = ControlRequest::Sessions { selection, limit };
+    let mut stream = ResponseStream::begin(socket, &request).map_err(failed)?;
+    let mut rows: Vec<SessionRow> = Vec::new();
+    loop {
+        match stream.answer().map_err(failed)? {
+            ControlResponse::Sessions { sessions } => rows.extend(sessions),
+            ControlResponse::End { matching } => return Ok((rows, matching)),
+            answer => return Err(unexpected(&answer)),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `terrace show` and `terrace reset-counters`: print and reset the status of a running node.
 
 use super::failure::CommandError;
+use super::nat::NatViewArgs;
 pub use super::node_socket::{NodeArgs, USUAL_SOCKET, failed, unexpected};
 use super::sessions::SessionsViewArgs;
 use super::text_table::{OutputFormat, TextTable, format_optional, numeric_sort_key, print_json};
@@ -36,6 +37,8 @@ enum ShowSubject {
     Table(TableArgs),
     /// Sessions: entries that packets have added, with their idle times.
     Sessions(SessionsViewArgs),
+    /// NATs: public addresses and ports in use, and the machines that use them.
+    Nat(NatViewArgs),
     /// Ports: received, sent, lost.
     Ports,
     /// Stages of the native code with their share of the time.
@@ -92,6 +95,7 @@ impl ShowArgs {
         let request = match &self.what {
             ShowSubject::Table(args) => return self.entries(args, format),
             ShowSubject::Sessions(args) => return args.run(&self.node.socket(), format),
+            ShowSubject::Nat(args) => return args.run(&self.node.socket(), format),
             ShowSubject::Counters => return self.counters(format),
             ShowSubject::Tables | ShowSubject::Actions => ControlRequest::Tables,
             ShowSubject::Ports => ControlRequest::Ports,

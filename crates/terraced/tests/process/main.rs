@@ -8,11 +8,15 @@ mod explained;
 mod followed;
 mod forward;
 mod full;
+#[allow(dead_code)]
+#[path = "../../../terrace/tests/node/gateway_packets.rs"]
+mod gateway_packets;
 mod hostile;
 mod killed;
 #[allow(dead_code)]
 #[path = "../../../io/tests/support/mod.rs"]
 mod namespaces;
+mod nat_blocks;
 mod processors;
 mod region;
 mod scraped;

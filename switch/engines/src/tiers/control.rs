@@ -9,7 +9,9 @@ use super::state_affinity::{self, StateAffinity};
 use super::tier_stats::TierStats;
 use super::worker::{SharedTierState, TiersWorker};
 use entries::{ControlState, Counter, StateChange, StoredEntry, WriteBatch, WriteError};
-use interp::{Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, Registers, RestingPort, SessionState};
+use interp::{
+    Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, PoolControl, Registers, RestingPort, SessionState,
+};
 use ir::{ExternId, Pipeline, TableId};
 use jit::{ActionStats, EngineStats, TableStats};
 use node::engine::{EngineControl, SharedEngineFactory};
@@ -303,10 +305,13 @@ impl EngineControl for TiersEngine {
         let all = |half: &Option<Box<dyn EngineControl>>| half.as_ref().map(|half| half.registers());
         let (above, below) = (all(&self.above), all(&self.below));
         let kept_above = self.objects_above.clone();
+        // Pools are below: a switch gives out no ports.
+        let pools = below.clone();
         Registers::new(move |register, index| {
             let halves = if kept_above.contains(&register) { [&above, &below] } else { [&below, &above] };
             halves.into_iter().flatten().next()?.get(register, index)
         })
+        .with_ports(move |pool, request, now| pools.as_ref()?.preview_port(pool, request, now))
     }
 
     fn explain_target(&self) -> Box<dyn ExplainTarget> {
@@ -393,6 +398,12 @@ impl EngineControl for TiersEngine {
     fn restore_resting_port(&self, resting: &RestingPort) {
         if let Some(half) = self.half_with_object(resting.port.pool) {
             half.restore_resting_port(resting);
+        }
+    }
+
+    fn with_port_pool(&self, pool: ExternId, ask: &mut dyn FnMut(&mut dyn PoolControl)) {
+        if let Some(half) = self.half_with_object(pool) {
+            half.with_port_pool(pool, ask);
         }
     }
 

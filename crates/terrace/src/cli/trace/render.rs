@@ -16,6 +16,7 @@ pub fn render_steps(steps: &[TraceStep], verdicts: &[VerdictJson], verbose: bool
             TraceEvent::Enter { block, role } => ("  ", format!("{role} {}{block}{:#}", style::NAME, style::NAME)),
             event @ TraceEvent::Table { hit, .. } => ("    ", render_table(event, hit.as_ref())),
             event @ (TraceEvent::State { .. }
+            | TraceEvent::Added { .. }
             | TraceEvent::ParserError { .. }
             | TraceEvent::Architecture { .. }
             | TraceEvent::Log { .. }) => ("    ", event.to_string()),
