@@ -341,6 +341,8 @@ mod tests {
         let found = mistakes(twice);
         assert!(found[0].contains("`port_t` is translated twice"), "{found:?}");
         assert_eq!(found[1], "(3, 19) `a` and `b` both stand for 1 of `port_t`; give each its own");
+        let found = mistakes("[log]\nnat_blocks_per_second = 0\n");
+        assert!(found[0].starts_with("(2, 1) `nat_blocks_per_second` is 0: 1 to 10000"), "{found:?}");
         let found = mistakes("[p4runtime]\nlisten = [\"somewhere\"]\n");
         assert!(found[0].starts_with("(2, 12) `somewhere` is no address"), "{found:?}");
         let found = mistakes("[p4runtime]\n[[p4runtime.token]]\nsha256 = \"ab\"\npermission = \"root\"\n");
