@@ -46,7 +46,7 @@ pub fn backend(number: u8) -> Vm {
     Vm(100, Ipv4Addr::new(10, 0, 1, 100 + number))
 }
 
-/// The region. `WEB_BACKENDS`, `WEB_OPTIONS`, `DNS_BACKENDS` and `VPC_OPTIONS` are replaced.
+/// The region. `WEB_BACKENDS`, `WEB_OPTIONS`, `DNS_BACKENDS`, `MORE_SERVICES` and `VPC_OPTIONS` are replaced.
 const REGION: &str = "
 region: r
 gateway: {mac: 02:00:5e:00:00:01, vteps: [192.0.2.1], flow_secret: 7}
@@ -68,6 +68,7 @@ VPC_OPTIONS
   services:
   - {name: web, address: 10.0.0.100, public: 198.51.100.60, protocol: tcp, port: 80, WEB_OPTIONS backends: [WEB_BACKENDS]}
   - {name: dns, address: 10.0.0.100, protocol: udp, port: 53, backends: [DNS_BACKENDS]}
+MORE_SERVICES
 - {name: b, vni: 200, subnets: [10.1.0.0/24]}
 - {name: c, vni: 300, subnets: [10.0.0.0/24], services: [{name: web, address: 10.0.0.100, protocol: tcp, port: 80, backends: [{vm: 10.0.0.12}]}]}
 peerings: [{between: [a, b]}]
@@ -91,6 +92,8 @@ pub struct Setup {
     pub web_options: &'static str,
     /// Backends of `dns`.
     pub dns: Vec<(u8, &'static str)>,
+    /// Further services, each in a line.
+    pub more_services: &'static str,
     /// Further lines of the VPC.
     pub vpc_options: &'static str,
     /// Groups of the client and of the backends.
@@ -126,6 +129,7 @@ impl Setup {
             .replace("WEB_BACKENDS", &list(&self.web, ", port: 8080"))
             .replace("DNS_BACKENDS", &list(&self.dns, ""))
             .replace("WEB_OPTIONS", self.web_options)
+            .replace("MORE_SERVICES\n", self.more_services)
             .replace("VPC_OPTIONS\n", self.vpc_options)
             .replace("GROUPS", &group(self.groups[0]));
         if self.without_services {

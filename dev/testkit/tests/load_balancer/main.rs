@@ -157,6 +157,29 @@ fn connections_of_a_backend_that_is_down_go_to_another_at_once() {
     }
 }
 
+/// The port of a machine goes to another service. What it serves now is not what the client asked for.
+#[test]
+fn a_backend_that_goes_to_another_service_has_no_connections_of_the_old_one() {
+    // Of another port of the address, and of another address.
+    let others = [
+        "  - {name: other, address: 10.0.0.100, protocol: tcp, port: 81, backends: [{vm: 10.0.1.102, port: 8080}]}\n",
+        "  - {name: other, address: 10.0.0.101, protocol: tcp, port: 80, backends: [{vm: 10.0.1.102, port: 8080}]}\n",
+    ];
+    for (other, side) in others.into_iter().zip([(VIP, 81), (Ipv4Addr::new(10, 0, 0, 101), 80)]) {
+        let mut gateway = three();
+        let before = connections(&mut gateway, CLIENT, 40_000..40_030);
+        gateway.change(&Setup { more_services: other, ..Setup::of(&[1, 3]) });
+        for (port, number) in before {
+            match number {
+                2 => assert_ne!(gateway.send_data(CLIENT, port), 2),
+                number => assert_eq!(gateway.send_data(CLIENT, port), number),
+            }
+        }
+        let syn = Packet::tcp((CLIENT.1, 50_000), side, SYN);
+        assert_eq!(gateway.send(CLIENT, &syn).to, (backend(2).1, 8080));
+    }
+}
+
 /// A machine of the service is not the machine of the connection.
 #[test]
 fn another_backend_cannot_answer_for_the_one_of_a_connection() {
@@ -209,7 +232,9 @@ fn tcp_lives_for_two_hours_and_four_minutes_behind_a_fin_or_reset() {
 #[test]
 fn a_connection_that_is_not_answered_ends_after_four_minutes() {
     let mut gateway = three();
-    gateway.send(CLIENT, &Packet::tcp((CLIENT.1, 40_000), WEB, SYN));
+    for _ in 0..2 {
+        gateway.send(CLIENT, &Packet::tcp((CLIENT.1, 40_000), WEB, SYN));
+    }
     assert_eq!(gateway.sessions(), 2);
     gateway.wait(260);
     assert_eq!(gateway.sessions(), 0);
@@ -360,6 +385,21 @@ fn what_is_malformed_or_unasked_is_dropped_by_name() {
     let unasked = Packet::tcp((REMOTE, 40_000), (PUBLIC, 81), SYN);
     assert_eq!(reason(gateway.receive_bytes(&unasked.bytes())), "no_session");
     assert_eq!(gateway.sessions(), 0, "nothing of it has a connection");
+}
+
+/// Later fragments have no ports, so the first one of an answer would arrive alone. Without a connection,
+/// fragments are the machine's own.
+#[test]
+fn fragments_of_answers_are_dropped_by_name() {
+    let mut gateway = three();
+    let number = gateway.ask(CLIENT, 40_000);
+    let fragment = |port: u16| {
+        let answer = Packet::udp((backend(number).1, 53), (CLIENT.1, port)).bytes()[20..].to_vec();
+        let whole = testkit::frame::IpPacket::new(backend(number).1.into(), CLIENT.1.into(), UDP, answer);
+        testkit::frame::IpPacket { fragment: Some((true, 0)), ..whole }.bytes()
+    };
+    assert_eq!(reason(gateway.send_bytes(backend(number), &fragment(40_000))), "nat_fragment");
+    assert!(matches!(gateway.send_bytes(backend(number), &fragment(40_001)), Outcome::Tunnel(100, _)));
 }
 
 /// RFC 1812, section 4.3.2.7: of the port that nothing has.
