@@ -21,6 +21,9 @@ control flow_hash_step(in headers_t hdr, inout metadata_t meta) {
     /// Sets the secret. With 0, the hash is the CRC of the 5-tuple.
     action set_secret(bit<32> value) {
         secret = value;
+        if (!meta.one_pass_only) {
+            meta.hash_secret = value;
+        }
     }
 
     /// No key: the control plane sets the default action.

@@ -39,6 +39,11 @@
 #include "nat_translate.p4"
 #include "nat_error.p4"
 #include "nat_departure.p4"
+#include "service_answer.p4"
+#include "service_backend.p4"
+#include "service_port.p4"
+#include "service_choice.p4"
+#include "service.p4"
 #include "groups.p4"
 #include "underlay.p4"
 #include "inner_rewrite.p4"
@@ -82,6 +87,14 @@ control gateway(inout headers_t hdr,
     nat_translate_step()                     nat_translate;
     nat_error_step()                         nat_error;
     nat_departure_step()                     nat_departure;
+    service_answer_step()                    service_answer;
+    service_backend_step()                   service_backend;
+    service_direction_step()                 service_direction;
+    service_port_step()                      service_port;
+    service_choice_step()                    service_choice;
+    service_refusal_step()                   service_refusal;
+    service_answer_check_step()              service_answer_check;
+    service_sent_step()                      service_sent;
     groups_step()                            groups;
     underlay_step()                          underlay;
     inner_rewrite_step()                     inner_rewrite;
@@ -100,7 +113,11 @@ control gateway(inout headers_t hdr,
 
     gateway_address_t own;           // of the gateway in the subnet, for an ICMP error
     bit<16>           inner_bytes;   // of an ICMP message with its IP header
-    nat_flow_t        nat;           // of a packet to or from the Internet
+    nat_flow_t        nat;           // of a packet to or from the Internet or a service
+    bool              has_ports;     // can be the answer of a backend
+    backend_t         sender;        // the backend that sent the packet
+    backend_t         backend;       // the backend of the packet's connection
+    bool              judged_late;   // the incoming list sees the packet with its final addresses
 
     // A step that drops the packet or sends it to the CPU ends the processing (verdicts.p4).
     apply {
@@ -138,6 +155,7 @@ control gateway(inout headers_t hdr,
                 inner_checks.apply(hdr, meta);
             }
             classify.apply(hdr, meta, istd, nat);
+            judged_late = false;
 
             if (meta.one_pass_only || !meta.from_internet) {
                 // Which tenant sent it, where does it go, and is it permitted?
@@ -146,11 +164,37 @@ control gateway(inout headers_t hdr,
                 policy_routing.apply(hdr, meta);
                 flow_hash.apply(hdr, meta);   // here, because it then depends on no table on a chip
                 routing.apply(hdr, meta);
+
+                // A switch knows no connections. Before the lists, which see other addresses then.
+                if (meta.one_pass_only && meta.has_services) {
+                    to_cpu(meta, punt_reason_t.services);
+                }
+
+                // Is the packet for a service, or from a port that is the backend of one?
+                nat.is_answer = false;
+                if (!meta.one_pass_only && meta.has_services) {
+                    judged_late = meta.scope == scope_t.service;
+                    if (!judged_late) {
+                        service_answer.apply(hdr, meta, nat, has_ports);
+                        if (has_ports) {
+                            service_backend.apply(meta.vpc, nat.protocol, nat.local, nat.local_port, sender);
+                            nat.service = meta.scope == scope_t.internet ? sender.public : sender.address;
+                            nat.service_port = sender.port;
+                            nat.service_vpc = meta.vpc;
+                            nat.is_answer = sender.is_known && nat.service != 0;
+                            judged_late = nat.is_answer && meta.scope != scope_t.internet;
+                        }
+                    }
+                }
+
                 // Packets from a remote to VMs of the VPC do not leave the VPC.
-                if (meta.sender != sender_t.remote || meta.scope != scope_t.local) {
+                if (meta.sender != sender_t.remote
+                    || meta.scope != scope_t.local && (meta.one_pass_only || meta.scope != scope_t.service)) {
                     acl_out.apply(hdr, meta, meta.vpc);
                 }
-                acl_in.apply(hdr, meta, meta.in_list);
+                if (meta.one_pass_only || !judged_late) {
+                    acl_in.apply(hdr, meta, meta.in_list);
+                }
 
                 // A switch reads no options of TCP.
                 if (meta.one_pass_only && meta.opens_tcp && meta.limits_mss) {
@@ -165,7 +209,7 @@ control gateway(inout headers_t hdr,
                 // Which tunnel end point serves the destination?
                 if (meta.scope == scope_t.idc || meta.scope == scope_t.cross_region) {
                     remote_end.apply(hdr, meta);
-                } else if (meta.scope != scope_t.internet) {
+                } else if (meta.scope != scope_t.internet && (meta.one_pass_only || meta.scope != scope_t.service)) {
                     vm_nc.apply(hdr, meta);
                 }
 
@@ -181,6 +225,9 @@ control gateway(inout headers_t hdr,
                         nat_source.apply(hdr, meta, nat);
                     }
                 }
+                if (!meta.one_pass_only && judged_late) {
+                    service_direction.apply(hdr, meta, nat);
+                }
             } else {
                 nat_arrival.apply(hdr, meta);
             }
@@ -191,15 +238,66 @@ control gateway(inout headers_t hdr,
                 if (nat.kind == nat_kind_t.elastic) {
                     nat_elastic.apply(hdr, meta, nat);
                 } else {
-                    nat_flow.apply(hdr, meta, nat);
-                    if (nat.kind != nat_kind_t.session) {
+                    if (meta.nat != nat_t.answer) {
+                        nat_flow.apply(hdr, meta, nat);
+                    }
+                    if (meta.nat == nat_t.to_service) {
+                        service_port.apply(hdr, meta, nat);
+                    } else if (nat.kind == nat_kind_t.forward || nat.kind == nat_kind_t.only_forward) {
                         nat_forward.apply(meta, nat);
                     }
-                    if (nat.kind == nat_kind_t.session) {
+                    if (nat.kind == nat_kind_t.service) {
+                        if (meta.from_internet) {
+                            flow_hash.apply(hdr, meta);
+                        }
+                        if (nat.opens) {
+                            service_choice.apply(meta, nat);
+                        }
+                    }
+                    if (nat.kind != nat_kind_t.forward && nat.kind != nat_kind_t.only_forward) {
                         nat_session.apply(hdr, meta, nat);
                     }
                 }
-                if (meta.nat == nat_t.inbound) {
+
+                // Does the backend of the connection serve? If not, its packets go where those of a new
+                // connection would.
+                if (nat.kind == nat_kind_t.service || nat.kind == nat_kind_t.answer && nat.is_found) {
+                    if (nat.kind == nat_kind_t.service || nat.backend != nat.local
+                        || nat.backend_port != nat.local_port) {
+                        service_backend.apply(nat.service_vpc, nat.protocol, nat.backend, nat.backend_port, backend);
+                        backend.is_up = backend.is_up && backend.port == nat.service_port
+                            && (backend.address == nat.service || backend.public == nat.service);
+                    } else {
+                        backend.is_up = false;
+                    }
+                    if (nat.kind == nat_kind_t.answer) {
+                        service_answer_check.apply(hdr, meta, nat, sender, backend.is_up);
+                        nat.new_address = nat.service;
+                        nat.new_port = nat.service_port;
+                    } else {
+                        if (!backend.is_up) {
+                            if (nat.is_error) {
+                                drop(meta, drop_reason_t.service_backend_down);
+                            }
+                            if (!nat.opens) {
+                                service_choice.apply(meta, nat);
+                            }
+                            service_refusal.apply(hdr, meta, nat);
+                            nat.backend = nat.chosen;
+                            nat.backend_port = nat.chosen_port;
+                        }
+                        nat.new_address = nat.backend;
+                        nat.new_port = nat.backend_port;
+                    }
+                }
+                if (meta.nat == nat_t.answer && !nat.is_found) {
+                    meta.nat = nat_t.none;   // of no connection of a service: it goes on as it is
+                }
+                if (meta.nat == nat_t.inbound || meta.nat == nat_t.to_service) {
+                    if (meta.nat == nat_t.to_service) {
+                        service_sent.apply(hdr);
+                        meta.scope = scope_t.local;
+                    }
                     if (nat.is_error) {
                         nat_error.apply(hdr, nat);
                     } else {
@@ -208,7 +306,7 @@ control gateway(inout headers_t hdr,
                     flow_hash.apply(hdr, meta);
                     acl_in.apply(hdr, meta, meta.in_list);
                     vm_nc.apply(hdr, meta);
-                } else {
+                } else if (meta.nat == nat_t.outbound) {
                     nat_path.apply(hdr, meta);
                 }
             }
@@ -217,6 +315,19 @@ control gateway(inout headers_t hdr,
             // from the Internet, and before that of one to it: both have the VM's own address here.
             if (!meta.one_pass_only && (meta.has_groups || meta.from_internet)) {
                 groups.apply(hdr, meta);
+            }
+
+            // The answer of a backend to a client in the VPC gets the address of the service.
+            if (!meta.one_pass_only && judged_late && meta.nat != nat_t.to_service) {
+                if (meta.nat == nat_t.answer) {
+                    service_sent.apply(hdr);
+                    if (nat.is_error) {
+                        nat_error.apply(hdr, nat);
+                    } else {
+                        nat_translate.apply(hdr, meta, nat);
+                    }
+                }
+                acl_in.apply(hdr, meta, meta.in_list);
             }
         }
 

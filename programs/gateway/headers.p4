@@ -304,6 +304,11 @@ struct headers_t {
     quote_2_h   quote_2;
     quote_1_h   quote_1;
 
+    // The headers of a packet to or from a backend of a service, before their translation.
+    ipv4_h      sent_ipv4;
+    l4_h        sent_l4;
+    l4_rest_h   sent_l4_rest;
+
     // Only in the second pass of a packet that opens a TCP connection. The headers of quotations
     // have the options between the two.
     tcp_h       tcp;

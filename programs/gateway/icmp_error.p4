@@ -31,6 +31,8 @@ control icmp_error_step(inout headers_t hdr, inout metadata_t meta, in gateway_a
                 hdr.icmp.code = 1;
             } else if (hdr.icmp_task.cause == icmp_cause_t.prohibited) {
                 hdr.icmp.code = 13;
+            } else if (hdr.icmp_task.cause == icmp_cause_t.no_service) {
+                hdr.icmp.code = 3;
             }
         } else {
             hdr.icmp.type = 1;

@@ -17,7 +17,8 @@ enum bit<8> icmp_cause_t {
     prohibited    = 5,   // 3/13, 1/1
     echo          = 6,   // not an error: the reply to an echo request, 0/0, 129/0
     neighbour     = 7,   // not an error: the gateway's MAC address, for ARP or 136/0
-    tcp_mss       = 8    // no message: the MSS of the packet itself is lowered to `mtu`
+    tcp_mss       = 8,   // no message: the MSS of the packet itself is lowered to `mtu`
+    no_service    = 9    // 3/3: no service has the port, or none of its backends takes connections
 }
 
 header icmp_task_h {

@@ -40,7 +40,8 @@ enum bit<8> scope_t {
     idc          = 3,   // the tenant's own data centre
     cross_region = 4,   // a VPC in another region
     internet     = 5,
-    blackhole    = 6
+    blackhole    = 6,
+    service      = 7    // the address of a service, for which backends answer
 }
 
 /// Kind of tunnel end point that sent the packet.
@@ -58,18 +59,22 @@ enum bit<2> fragment_t {
 }
 
 /// Direction of a packet whose address is translated.
-enum bit<2> nat_t {
-    none     = 0,
-    outbound = 1,   // from a VM to the Internet
-    inbound  = 2
+enum bit<3> nat_t {
+    none       = 0,
+    outbound   = 1,   // from a VM to the Internet
+    inbound    = 2,
+    to_service = 3,   // to the address of a service, from a VM or a data centre
+    answer     = 4    // from a port of a backend, to a VM or a data centre
 }
 
 /// What decides about the translation of an address.
-enum bit<2> nat_kind_t {
+enum bit<3> nat_kind_t {
     session      = 0,   // an entry that the first packet of a flow adds
     forward      = 1,   // a port forward, if there is one; otherwise a session
     only_forward = 2,   // a port forward, if there is one; the VPC has no NAT
-    elastic      = 3    // the VM has a public address of its own
+    elastic      = 3,   // the VM has a public address of its own
+    service      = 4,   // a connection to a service
+    answer       = 5    // a connection to a service, by an answer of its backend
 }
 
 /// A limit of TCP segments that is none.
@@ -135,13 +140,15 @@ struct metadata_t {
     bit<16>       mss_v4;          //   over IPv4
     bit<16>       mss_v6;          //   over IPv6
     bool          has_groups;      // the VPC has security groups, or peerings connect it with one that has
+    bool          has_services;    // the VPC has services, or the packet is for one
+    vpc_t         service_vpc;     // of the service that the packet is for
     scope_t       scope;
     list_t        in_list;         // list that decides after the source VPC's list
     vni_t         to_vni;          // VNI of the sent packet
     remote_t      remote;          // only for scopes idc and cross_region
     bit<8>        hops;            // hops of the path: 0 within a subnet, otherwise 1
 
-    // nat_source, nat_arrival.
+    // nat_source, nat_arrival, gateway.
     nat_t         nat;
 
     // vm_nc, remote.
@@ -149,6 +156,7 @@ struct metadata_t {
 
     // flow_hash, underlay.
     bit<32>       flow_hash;
+    bit<32>       hash_secret;     // only for the choice of backends
     next_hop_t    next_hop;
     bit<12>       vid;             // VLAN of the sent frame; 0: no tag
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which session does a packet to or from the Internet belong to? Finds the addresses and ports of
+// Which session does a packet to or from the Internet, or to a service, belong to? Finds the addresses and ports of
 // both sides. An ICMP error belongs to the session of the packet that it quotes (RFC 5508, section
 // 4). Drops what the NAT does not translate.
 //
-// "Local" is the VM, or the public address that stands for it; "remote" is the host in the
-// Internet. The packet is the inner one in both directions (`nat_arrival.p4`).
+// "Local" is the VM, or the address that stands for it: a public one, or that of a service. "Remote" is
+// the host in the Internet, or the client of a service. The packet is the inner one in both directions
+// (`nat_arrival.p4`). Answers of backends in a VPC have a step of their own (`service_answer.p4`).
 
 #ifndef GATEWAY_NAT_FLOW_P4
 #define GATEWAY_NAT_FLOW_P4
@@ -17,18 +18,34 @@
 /// The flow of a packet to or from the Internet, and who may use which ports.
 struct nat_flow_t {
     // nat_flow.
-    vpc_t   vpc;                // of the VM; 0 for a packet from the Internet
+    vpc_t   vpc;                // of the VM or the service; 0 for a packet from the Internet
     bit<1>  is_outbound;
+    bit<1>  in_vpc;             // of a service, and not to or from the Internet
     bit<8>  protocol;
     ipv4_t  local;
     bit<16> local_port;         // or ICMP identifier
     ipv4_t  remote;
     bit<16> remote_port;        // 0 for ICMP
     bool    is_error;           // an ICMP error about a packet of the flow
-    bool    opens;              // may begin a session
+    bool    opens;              // may begin a session, if its direction does
 
-    // nat_source, classify; nat_forward makes `session` of `forward`.
+    // nat_source, classify; nat_forward makes `session` or `service` of `forward`.
     nat_kind_t kind;
+
+    // service_port, nat_forward; of an answer service_backend: the service, and how it chooses.
+    vpc_t   service_vpc;
+    ipv4_t  service;
+    bit<16> service_port;
+    bit<32> slots;
+    bool    by_client;
+
+    // gateway: the VM is a backend of a service that has an address where the packet goes.
+    bool    is_answer;
+
+    // service_choice: the backend for a new connection, or why there is none.
+    ipv4_t  chosen;
+    bit<16> chosen_port;
+    drop_reason_t refusal;
 
     // nat_source: the VM's number in the pool of ports, and the addresses that it may use.
     bit<32> subscriber;
@@ -37,8 +54,13 @@ struct nat_flow_t {
     bit<32> public_count;
     bit<32> max_blocks;
 
-    // nat_session, nat_forward; of an elastic address nat_source or classify, and nat_elastic: the
-    // translation of the local side.
+    // nat_session: whether an answer belongs to a connection, and the backend of it.
+    bool    is_found;
+    ipv4_t  backend;
+    bit<16> backend_port;
+
+    // nat_session, nat_forward, gateway; of an elastic address nat_source or classify, and nat_elastic:
+    // the translation of the local side.
     ipv4_t  new_address;
     bit<16> new_port;
 }
@@ -55,8 +77,9 @@ control nat_flow_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t 
             drop(meta, drop_reason_t.nat_fragment);
         }
         nat.is_outbound = (bit<1>) (meta.nat == nat_t.outbound);
+        nat.in_vpc = (bit<1>) (meta.nat == nat_t.to_service);
         nat.is_error = false;
-        nat.opens = nat.is_outbound == 1;
+        nat.opens = true;
         nat.protocol = hdr.inner_ipv4.protocol;
         source = hdr.inner_ipv4.source;
         destination = hdr.inner_ipv4.destination;
@@ -123,6 +146,9 @@ control nat_flow_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t 
             nat.remote_port = destination_port;
         } else {
             nat.vpc = 0;
+            if (meta.nat == nat_t.to_service) {
+                nat.vpc = meta.service_vpc;
+            }
             nat.local = destination;
             nat.local_port = destination_port;
             nat.remote = source;

@@ -4,6 +4,10 @@
 // (docs/decisions/0041-a-session-is-a-pair-in-one-table.md). The first packet from a VM takes a port
 // and adds the pair; a packet from outside never does. Address and port of both sides are in the
 // key, so mapping and filtering depend on both (RFC 4787, sections 4.1 and 5).
+//
+// A connection to a service is a pair, too. A packet of the client adds it, with the chosen backend.
+// The key has the address of the service in both directions, and not the backend: so a connection can
+// go to another backend if its own is down, and the answers of that one are found.
 
 #ifndef GATEWAY_NAT_SESSION_P4
 #define GATEWAY_NAT_SESSION_P4
@@ -26,8 +30,9 @@ const ExpireTimeProfileId_t NAT_TCP            = (ExpireTimeProfileId_t) 3;
 struct session_key_t {
     vpc_t   vpc;             // 0 for packets from the Internet
     bit<1>  is_outbound;
+    bit<1>  in_vpc;          // of a service, from within its VPC
     bit<8>  protocol;
-    ipv4_t  address;         // of the VM, or public
+    ipv4_t  address;         // of the VM, or public, or of the service
     bit<16> port;
     ipv4_t  remote;
     bit<16> remote_port;
@@ -48,16 +53,25 @@ struct to_vm_t {
     bit<16> mss;
 }
 
+/// Parameters of `to_backend` and `from_backend`.
+struct backend_of_session_t {
+    ipv4_t  address;
+    bit<16> port;
+}
+
 control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
     PortPool(NAT_ADDRESSES, NAT_SUBSCRIBERS, 3, 0) nat_ports;
+    ipv4_t  address;   // of the local side in the key
+    bit<16> port;
 
     /// Restarts the idle time. An ICMP error does not (RFC 5508, section 4.4). A TCP connection is
-    /// established with the answer to its SYN, until a FIN or RST.
-    action keep_session() {
+    /// established with the answer to its SYN, until a FIN or RST. `answers`: the packet goes to the
+    /// side that began the session.
+    action keep_session(in bool answers) {
         if (nat.is_error) {
         } else if (nat.protocol == PROTOCOL_TCP) {
             bool closes = (hdr.l4_rest.flags & (TCP_FIN | TCP_RST)) != 0;
-            bool opens = (hdr.l4_rest.flags & TCP_SYN) != 0 && nat.is_outbound == 0;
+            bool opens = (hdr.l4_rest.flags & TCP_SYN) != 0 && answers;
             update_expire_info(true, closes || opens, closes ? NAT_TCP_TRANSITORY : NAT_TCP);
         } else {
             restart_expire_timer();
@@ -68,7 +82,7 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
     action to_internet(ipv4_t address, bit<16> port) {
         nat.new_address = address;
         nat.new_port = port;
-        keep_session();
+        keep_session(false);
     }
 
     /// A packet from the Internet is for this VM. `mss` is the limit of TCP segments, in bytes.
@@ -80,12 +94,47 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
         meta.mss_v4 = mss;
         nat.new_address = address;
         nat.new_port = port;
-        keep_session();
+        keep_session(true);
+    }
+
+    /// A packet of a client is for this backend.
+    action to_backend(ipv4_t address, bit<16> port) {
+        nat.is_found = true;
+        nat.backend = address;
+        nat.backend_port = port;
+        keep_session(false);
+    }
+
+    /// A packet of this backend is for the client.
+    action from_backend(ipv4_t address, bit<16> port) {
+        nat.is_found = true;
+        nat.backend = address;
+        nat.backend_port = port;
+        keep_session(true);
+    }
+
+    /// The first packet to a service adds the connection in both directions, if there is a backend.
+    action open_connection() {
+        if (!nat.opens) {
+            drop(meta, drop_reason_t.service_unasked);
+        }
+        nat.backend = nat.chosen;
+        nat.backend_port = nat.chosen_port;
+        if (nat.refusal == drop_reason_t.none) {
+            session_key_t answer = { nat.service_vpc, 1, nat.in_vpc, nat.protocol, nat.local,
+                                     nat.local_port, nat.remote, nat.remote_port };
+            backend_of_session_t backend = { nat.chosen, nat.chosen_port };
+            bool is_added = add_entry_pair("to_backend", backend, answer, "from_backend", backend,
+                                           nat.protocol == PROTOCOL_UDP ? NAT_UDP : NAT_TCP_TRANSITORY);
+            if (!is_added) {
+                drop(meta, drop_reason_t.service_table_full);
+            }
+        }
     }
 
     /// The first packet of a session takes a port and adds the session in both directions.
-    action open_session() {
-        if (!nat.opens) {
+    action open_nat_session() {
+        if (!nat.opens || nat.is_outbound == 0) {
             if (nat.is_outbound == 1 && nat.protocol == PROTOCOL_TCP && !nat.is_error) {
                 drop(meta, drop_reason_t.tcp_without_syn);
             }
@@ -111,7 +160,7 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
         }
         nat.new_address = nat.first_public + (lease.address - nat.first_number);
         nat.new_port = lease.port;
-        session_key_t answer = { 0, 0, nat.protocol, nat.new_address, nat.new_port, nat.remote,
+        session_key_t answer = { 0, 0, 0, nat.protocol, nat.new_address, nat.new_port, nat.remote,
                                  nat.remote_port };
         to_internet_t out_translation = { nat.new_address, nat.new_port };
         to_vm_t in_translation = { meta.vpc, hdr.vxlan.vni, nat.local, nat.local_port,
@@ -124,17 +173,31 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
         }
     }
 
+    action open_session() {
+        if (nat.kind == nat_kind_t.service) {
+            open_connection();
+        } else if (nat.kind == nat_kind_t.session) {
+            open_nat_session();
+        } else if (meta.nat == nat_t.outbound) {
+            drop(meta, drop_reason_t.service_unasked);   // of a backend to the Internet
+        }
+    }
+
     table sessions {
         key = {
             nat.vpc:         exact @name("vpc");
             nat.is_outbound: exact @name("is_outbound");
+            nat.in_vpc:      exact @name("in_vpc");
             nat.protocol:    exact @name("protocol");
-            nat.local:       exact @name("address");
-            nat.local_port:  exact @name("port");
+            address:         exact @name("address");
+            port:            exact @name("port");
             nat.remote:      exact @name("remote");
             nat.remote_port: exact @name("remote_port");
         }
-        actions = { @tableonly to_internet; @tableonly to_vm; @defaultonly open_session; }
+        actions = {
+            @tableonly to_internet; @tableonly to_vm; @tableonly to_backend; @tableonly from_backend;
+            @defaultonly open_session;
+        }
         const default_action = open_session();
         add_on_miss = true;
         pna_idle_timeout = PNA_IdleTimeout_t.AUTO_DELETE;
@@ -142,6 +205,13 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
     }
 
     apply {
+        address = nat.local;
+        port = nat.local_port;
+        if (nat.kind == nat_kind_t.answer) {
+            address = nat.service;
+            port = nat.service_port;
+        }
+        nat.is_found = false;
         sessions.apply();
     }
 }

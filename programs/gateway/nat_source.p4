@@ -3,6 +3,9 @@
 // May the VM use the Internet, and which public addresses stand for it? A VPC without a NAT keeps its route
 // to the Internet: the packet goes to the CPU.
 //
+// A packet of a backend of a public service is an answer, which needs no NAT and has the service's
+// address, whatever addresses the VM has otherwise.
+//
 // A destination in the operator's own network (servers, routers, the gateway) is not the Internet.
 // Without this test a VM could reach the underlay, because the underlay's routes lead there.
 
@@ -87,7 +90,11 @@ control nat_source_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_
         if (hdr.inner_ipv6.isValid()) {
             to_cpu(meta, punt_reason_t.internet);
         }
-        nat_source.apply();
+        if (nat.is_answer) {
+            nat.kind = nat_kind_t.answer;
+        } else {
+            nat_source.apply();
+        }
         nat_refused.apply();
         meta.nat = nat_t.outbound;
     }

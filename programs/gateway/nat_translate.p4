@@ -53,6 +53,7 @@ control nat_translate_step(inout headers_t hdr, inout metadata_t meta, in nat_fl
             }
             if (nat.is_outbound == 1) {
                 hdr.l4.source = nat.new_port;
+                meta.l4_source = nat.new_port;
             } else {
                 hdr.l4.destination = nat.new_port;
                 meta.l4_destination = nat.new_port;

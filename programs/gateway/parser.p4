@@ -55,6 +55,7 @@ parser gateway_parser(packet_in packet,
         meta.answers_neighbours = false;
         meta.limits_mss = false;
         meta.has_groups = false;
+        meta.has_services = false;
         meta.sender = sender_t.unknown;
         meta.to_router_address = false;
         meta.from_internet = false;

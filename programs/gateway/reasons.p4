@@ -102,7 +102,15 @@ enum bit<8> drop_reason_t {
     group_error            = 85,   // an ICMP error about no tracked flow, or with a malformed quotation
     group_fragment         = 86,   // a later fragment before the first of its datagram, or of IPv6
     group_port_0           = 87,   // port 0
-    group_headers          = 88    // TCP or ICMP cut off, or behind options or extension headers
+    group_headers          = 88,   // TCP or ICMP cut off, or behind options or extension headers
+
+    // Services.
+    service_port           = 89,   // to the address of a service, and a port that no service has
+    service_no_backend     = 90,   // no backend of the service takes new connections
+    service_backend_down   = 91,   // from a backend that is down, or about a packet to it
+    service_own_backend    = 92,   // the client is the only backend of the service
+    service_unasked        = 93,   // TCP without a connection, other than SYN; an answer or error without one
+    service_table_full     = 94    // no further connection has room
 }
 
 enum bit<8> punt_reason_t {
@@ -121,6 +129,7 @@ enum bit<8> punt_reason_t {
     neighbour              = 139,  // a VM asks for the gateway's MAC, from a switch, which cannot answer
     tcp_mss                = 140,  // TCP with SYN of a VPC with a limit, from a switch, which reads no options
     vlan                   = 141,  // a frame with a VLAN tag, from a switch, which has no entries of VLANs
+    services               = 144,  // to a service, or of a VPC with services, from a switch, which has no connections
     security_groups        = 143   // of a VPC with security groups, from a switch, which tracks no flows
 }
 

@@ -75,6 +75,18 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
         meta.to_vni = vni;
     }
 
+    /// The address of a service of the VPC `vpc`, which has this VNI. `acl` is the list that decides
+    /// about the packet when it has the address of a backend.
+    action service(vpc_t vpc, list_t acl, vni_t vni) {
+        meta.scope = scope_t.service;
+        meta.in_list = acl;
+        meta.to_vni = vni;
+        meta.has_services = true;
+        if (!meta.one_pass_only) {
+            meta.service_vpc = vpc;
+        }
+    }
+
     action internet(transit_t transit) {
         meta.scope = scope_t.internet;
         meta.in_list = TRANSIT ++ transit;
@@ -93,7 +105,7 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
             meta.instance:              exact @name("instance");
             hdr.inner_ipv4.destination: lpm   @name("destination");
         }
-        actions = { local; peer; peer_limited; idc; cross_region; internet; blackhole; no_route; }
+        actions = { local; peer; peer_limited; idc; cross_region; internet; blackhole; service; no_route; }
         const default_action = no_route();
         size = 1048576;
     }
@@ -103,7 +115,7 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
             meta.instance:              exact @name("instance");
             hdr.inner_ipv6.destination: lpm   @name("destination");
         }
-        actions = { local; peer; peer_limited; idc; cross_region; internet; blackhole; no_route; }
+        actions = { local; peer; peer_limited; idc; cross_region; internet; blackhole; service; no_route; }
         const default_action = no_route();
         size = 1048576;
     }

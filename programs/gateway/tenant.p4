@@ -36,10 +36,12 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
 
     /// Like the others, for a VPC with more options: whether it restricts its sources, whether the
     /// gateway answers ARP and neighbour solicitations, whether the packets that open TCP
-    /// connections must not ask for more bytes of data in a segment than `mss_v4` or `mss_v6`, and
-    /// whether it or a VPC that peerings connect with it has security groups.
+    /// connections must not ask for more bytes of data in a segment than `mss_v4` or `mss_v6`,
+    /// whether it or a VPC that peerings connect with it has security groups, and whether it has
+    /// services.
     action set_vpc_with(vpc_t vpc, instance_t instance, extensions_t refused, bit<1> strict,
-                        bit<1> answers, bit<1> limits, bit<16> mss_v4, bit<16> mss_v6, bit<1> groups) {
+                        bit<1> answers, bit<1> limits, bit<16> mss_v4, bit<16> mss_v6, bit<1> groups,
+                        bit<1> services) {
         meta.vpc = vpc;
         meta.instance = instance;
         meta.refused = refused;
@@ -49,6 +51,7 @@ control tenant_step(in headers_t hdr, inout metadata_t meta) {
         meta.mss_v4 = mss_v4;
         meta.mss_v6 = mss_v6;
         meta.has_groups = (bool) groups;
+        meta.has_services = (bool) services;
         vpc_received.count(vpc);
     }
 

@@ -16,7 +16,7 @@ Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS_AND_BYTES) drops;
 Counter<bit<64>, bit<8>>(256, PNA_CounterType_t.PACKETS_AND_BYTES) punts;
 
 /// ICMP messages that the gateway sent; the index is the cause.
-Counter<bit<64>, bit<8>>(8, PNA_CounterType_t.PACKETS_AND_BYTES) icmp_sent;
+Counter<bit<64>, bit<8>>(16, PNA_CounterType_t.PACKETS_AND_BYTES) icmp_sent;
 
 const PortId_t CPU = (PortId_t) (PortIdUint_t) (InterfaceIdUint_t) PNA_PORT_CPU;
 
@@ -29,7 +29,7 @@ action drop(inout metadata_t meta, in drop_reason_t reason) {
 }
 
 /// Sends the packet through the main block again, with the order for an ICMP message. The inner
-/// headers must be as received. `mtu` is the longest inner packet that passes, for the cause
+/// headers must be as received; those of a service's packet are restored. `mtu` is the longest inner packet that passes, for the cause
 /// too_big.
 action order_icmp(inout headers_t hdr, inout metadata_t meta, in icmp_cause_t cause, in bit<16> mtu) {
     hdr.icmp_task.setValid();
@@ -47,6 +47,11 @@ action order_icmp(inout headers_t hdr, inout metadata_t meta, in icmp_cause_t ca
     // One of the three: a header that is not valid has zeros, as has a new one. There is no condition,
     // so that a switch, which has no second pass, can leave the order out as a whole.
     hdr.icmp_task.tunnel = meta.tunnel_v6 | (ipv6_t) hdr.outer_ipv4.source | (ipv6_t) meta.tunnel_v4;
+    if (!meta.one_pass_only && hdr.sent_ipv4.isValid()) {
+        hdr.inner_ipv4 = hdr.sent_ipv4;
+        hdr.l4 = hdr.sent_l4;
+        hdr.l4_rest = hdr.sent_l4_rest;
+    }
     hdr.outer_ethernet.setInvalid();
     hdr.outer_vlan.setInvalid();
     hdr.outer_ipv4.setInvalid();

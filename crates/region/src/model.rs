@@ -5,12 +5,13 @@ use crate::host_side::{HostSide, PuntRates};
 use crate::internet::Internet;
 use crate::item_list::ItemList;
 use crate::security_groups::SecurityGroup;
-use crate::spanned::{NumberWithPos, WithPos};
+use crate::services::Service;
+use crate::spanned::{NumberWithPos, SourcePos, WithPos};
 use crate::underlay_source::{DEFAULT_MAX_ROUTES, MAIN_TABLE, UnderlaySource};
 use crate::values::{Mac, Ports, Prefix, Protocol, TcpMss};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Least path MTU over IPv4 without `min_path_mtu`: 50 bytes of tunnel, and the least MTU of IPv6 (RFC
 /// 8200, section 5).
@@ -55,6 +56,14 @@ pub struct RegionFile {
     #[serde(default, deserialize_with = "item_list")]
     #[schemars(with = "Option<Vec<Vm>>")]
     pub vms: ItemList<Vm>,
+}
+
+impl RegionFile {
+    /// Returns the position of the first public address.
+    pub(crate) fn first_public_address(&self) -> Option<SourcePos> {
+        let of_services = || self.vpcs.iter().flat_map(Vpc::public_services).map(|(_, _, at)| at).next();
+        self.internet.as_ref()?.first_address().or_else(of_services)
+    }
 }
 
 /// The gateway itself.
@@ -288,6 +297,10 @@ pub struct Vpc {
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "Name")]
     pub nat: Option<Name>,
+    /// Services: addresses for which machines of the VPC answer in turn. Default: none.
+    #[serde(default, deserialize_with = "optional_list")]
+    #[schemars(with = "Option<Vec<Service>>")]
+    pub services: Vec<Service>,
     /// Routes beyond its own subnets and those of its peers.
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<WithPos<Route>>>")]
@@ -400,6 +413,7 @@ impl Vpc {
             answer: Vec::new(),
             tcp_mss: None,
             nat: None,
+            services: Vec::new(),
             routes: Vec::new(),
             route_tables: Vec::new(),
             policy: Vec::new(),
@@ -412,6 +426,21 @@ impl Vpc {
             strict_sources: false,
             drop: Vec::new(),
         }
+    }
+
+    /// Iterates over the services with an address in the VPC, with the position of that address.
+    pub(crate) fn service_addresses(&self) -> impl Iterator<Item = (Ipv4Addr, SourcePos)> {
+        self.services.iter().filter_map(|service| Some((service.addresses()[0]?, service.address.as_ref()?.at)))
+    }
+
+    /// Iterates over the services with a public address, with the position of that address.
+    pub(crate) fn public_services(&self) -> impl Iterator<Item = (&Service, Ipv4Addr, SourcePos)> {
+        self.services.iter().filter_map(|service| Some((service, service.addresses()[1]?, service.public.as_ref()?.at)))
+    }
+
+    /// Returns whether a service has a public address, a wrong one, too.
+    pub(crate) fn has_public_services(&self) -> bool {
+        self.services.iter().any(|service| service.public.is_some())
     }
 
     /// Returns the bits of the extensions that the VPC drops.

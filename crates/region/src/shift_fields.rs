@@ -8,6 +8,7 @@ use crate::model::{
     Route, RouteTable, Server, Uplink, Vm, Vpc,
 };
 use crate::security_groups::{GroupRule, SecurityGroup};
+use crate::services::{Backend, Service};
 use crate::shift::{Shift, ShiftInside};
 use crate::spanned::SourcePos;
 
@@ -37,8 +38,10 @@ macro_rules! shift_fields {
 
 shift_fields!(Shift::relocate for RegionFile: region, gateway, uplinks, servers, remotes, internet, vpcs, peerings, vms; fixed:);
 shift_fields!(Shift::relocate for Vm: name, vpc, server, mac, addresses, groups; fixed:);
-shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, routes, route_tables, policy, acl, security_groups, max_flows, drop; fixed: acl_default, strict_sources, keep_established, tcp_pick_up);
+shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, services, routes, route_tables, policy, acl, security_groups, max_flows, drop; fixed: acl_default, strict_sources, keep_established, tcp_pick_up);
 shift_fields!(Shift::relocate for SecurityGroup: name, rules; fixed:);
+shift_fields!(Shift::relocate for Service: name, address, public, port, max_backends, backends; fixed: protocol, affinity);
+shift_fields!(Shift::relocate for Backend: vm, port, weight; fixed: state);
 shift_fields!(Shift::relocate for RouteTable: name, routes; fixed:);
 shift_fields!(Shift::relocate for PolicyRoute: from, table; fixed:);
 shift_fields!(Shift::relocate for FlatRoute: origin; fixed: prefix, scope, target, via);

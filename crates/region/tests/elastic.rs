@@ -288,7 +288,7 @@ fn an_internet_without_addresses() {
     let problems = region::parse("r.yaml", &text).unwrap_err().to_string();
     expect![[r#"
         r.yaml:1:9: `internet` has no public addresses
-            help: add some to `nats`, `elastic` or `forwards`, or remove `internet`"#]]
+            help: add some to `nats`, `elastic`, `forwards` or services, or remove `internet`"#]]
     .assert_eq(&problems);
 }
 

@@ -246,7 +246,7 @@ fn values_of_the_wrong_form() {
         "vpcs:\n- {name: a, vni: 1, colour: red}\n",
         expect![[r#"
             r.yaml:6:21: there is no key `colour` here
-                help: the keys here are name, vni, subnets, gateways, answer, tcp_mss, nat, routes, route_tables, policy, acl, acl_default, security_groups, keep_established, tcp_pick_up, max_flows, strict_sources, drop"#]],
+                help: the keys here are name, vni, subnets, gateways, answer, tcp_mss, nat, services, routes, route_tables, policy, acl, acl_default, security_groups, keep_established, tcp_pick_up, max_flows, strict_sources, drop"#]],
     );
     check(
         "vpcs: [",

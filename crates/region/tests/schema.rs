@@ -60,6 +60,11 @@ fn everything() -> Value {
             {
                 "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo", "neighbours"],
                 "tcp_mss": 1360, "nat": "n",
+                "services": [{
+                    "name": "w", "address": "10.0.0.100", "public": "203.0.113.60", "protocol": "tcp", "port": 80,
+                    "affinity": "client", "max_backends": 3,
+                    "backends": [{"vm": "10.0.0.5", "port": 8080, "weight": 2, "state": "draining"}],
+                }],
                 "routes": [
                     {"to": "10.1.0.0/24", "peer": "b"}, {"to": "10.2.0.0/24", "remote": "x", "vni": 6},
                     {"to": "10.3.0.0/24", "internet": true}, {"to": "10.4.0.0/24", "blackhole": true},

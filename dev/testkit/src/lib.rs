@@ -12,3 +12,4 @@ pub mod native;
 pub mod order;
 pub mod regions;
 mod requests;
+pub mod translated;

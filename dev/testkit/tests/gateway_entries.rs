@@ -101,9 +101,9 @@ peerings: [{between: [a, b]}, {between: [b, c]}, {between: [c, d]}]
     };
     // An uplink without `mtu` has 1600, of which a tunnel over IPv4 takes 50.
     let tenants = [
-        "set_vpc_with(0, 0, 0, 0, 0, 1, 1200, 1200, 0)",
-        "set_vpc_with(1, 1, 0, 1, 0, 1, 1510, 1490, 0)",
-        "set_vpc_with(2, 2, 0, 0, 1, 0, 65535, 65535, 0)",
+        "set_vpc_with(0, 0, 0, 0, 0, 1, 1200, 1200, 0, 0)",
+        "set_vpc_with(1, 1, 0, 1, 0, 1, 1510, 1490, 0, 0)",
+        "set_vpc_with(2, 2, 0, 0, 1, 0, 65535, 65535, 0, 0)",
         "set_vpc(3, 3, 0)",
     ];
     assert_eq!(actions("tenant", "set"), tenants);

@@ -35,8 +35,8 @@ fn a_version_has_the_code_of_its_passes() {
     assert_eq!(applied(&first).iter().filter(|name| is_second(name)).count(), 0);
     assert_eq!(applied(&later).len(), second_pass.len() + both.len(), "{:?}", applied(&later));
     assert_eq!(applied(&first).union(&applied(&later)).count(), applied(&program).len());
-    // A switch sends frames with a VLAN tag to the CPU, packets to and from the Internet, and those of VPCs
-    // with security groups.
+    // A switch sends frames with a VLAN tag to the CPU, packets to and from the Internet and services, and
+    // those of VPCs with security groups or services.
     let of_others: BTreeSet<&str> = [
         "gateway.classify.own_vlan",
         "gateway.classify.group_vlan",
@@ -44,6 +44,10 @@ fn a_version_has_the_code_of_its_passes() {
         "gateway.nat_source.nat_refused",
         "gateway.nat_forward.forwards",
         "gateway.nat_session.sessions",
+        "gateway.service_port.services",
+        "gateway.service_choice.slots",
+        "gateway.service_choice.backends",
+        "gateway.service_backend.members",
         "gateway.groups.member_from.v4",
         "gateway.groups.member_from.v6",
         "gateway.groups.member_to.v4",

@@ -18,7 +18,7 @@ const MAX_ADDRESSES: usize = 2048;
 /// Most port forwards: each has two entries in the gateway's table.
 const MAX_FORWARDS: usize = 32_768;
 /// The port of VXLAN, packets to which the gateway takes for tunnels.
-const VXLAN_PORT: u16 = 4789;
+pub(super) const VXLAN_PORT: u16 = 4789;
 
 /// The VPCs of elastic addresses and of port forwards, by their indices.
 #[derive(Default)]
@@ -28,11 +28,17 @@ pub(super) struct ResolvedVpcs {
 }
 
 /// Values with the line in which each was seen first.
-struct Lines<K>(HashMap<K, SourcePos>);
+pub(super) struct Lines<K>(HashMap<K, SourcePos>);
+
+impl<K> Default for Lines<K> {
+    fn default() -> Lines<K> {
+        Lines(HashMap::new())
+    }
+}
 
 impl<K: Hash + Eq> Lines<K> {
     /// Returns the position of the first holder of a value, if there is one. Otherwise `at` is it.
-    fn first(&mut self, value: K, at: SourcePos) -> Option<SourcePos> {
+    pub(super) fn first(&mut self, value: K, at: SourcePos) -> Option<SourcePos> {
         match self.0.entry(value) {
             Entry::Occupied(first) => Some(*first.get()),
             Entry::Vacant(slot) => {
@@ -57,12 +63,8 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, vpcs: &Nam
     }
     let machines = file.vms.iter().flat_map(|vm| vm.addresses.iter().map(|address| (&*vm.vpc.value, address.value)));
     let machines = machines.filter(|vm| wanted.contains(vm)).collect();
-    let mut underlay: HashMap<IpAddr, Vec<(&str, SourcePos)>> = HashMap::new();
-    for (address, owner, at) in underlay_addresses(file) {
-        underlay.entry(address).or_default().push((owner, at));
-    }
-    let context = Context { internet, vpcs, machines, underlay };
-    let mut elastic_vms = Lines(HashMap::new());
+    let context = Context { internet, vpcs, machines, rules: PublicAddressRules::new(file, internet) };
+    let mut elastic_vms = Lines::default();
     let elastic = context.check_elastic(report, &mut elastic_vms);
     ResolvedVpcs { elastic, forwards: context.check_forwards(report, &elastic_vms) }
 }
@@ -73,19 +75,18 @@ struct Context<'a> {
     vpcs: &'a NameIndex<'a>,
     /// The machines that have elastic addresses or port forwards.
     machines: HashSet<(&'a str, IpAddr)>,
-    /// Owners of the underlay's addresses.
-    underlay: HashMap<IpAddr, Vec<(&'a str, SourcePos)>>,
+    rules: PublicAddressRules<'a>,
 }
 
 impl<'a> Context<'a> {
     /// Checks the elastic addresses. Adds their machines to `vms`.
     fn check_elastic(&self, report: &mut ProblemCollector, vms: &mut Lines<(&'a str, IpAddr)>) -> Vec<usize> {
-        let mut addresses = Lines(HashMap::new());
+        let mut addresses = Lines::default();
         let mut found = Vec::with_capacity(self.internet.elastic.len());
         for elastic in &self.internet.elastic {
             let (address, vm) = (&elastic.address, &elastic.vm);
-            if self.check_public(report, address)
-                && let Some((network, line)) = self.nat_with(address.value)
+            if self.rules.check_public(report, address)
+                && let Some((network, line)) = self.rules.nat_with(address.value)
             {
                 let message = format!("{} is one of the NAT's {network} in line {line}", address.value);
                 report.add(address.at, message, "use an address that no NAT has, or a shorter range for the NAT");
@@ -112,12 +113,12 @@ impl<'a> Context<'a> {
         let mut addresses: HashSet<IpAddr> = HashSet::new();
         let elastic: HashMap<IpAddr, SourcePos> =
             self.internet.elastic.iter().map(|elastic| (elastic.address.value, elastic.address.at)).collect();
-        let (mut ports, mut vm_ports) = (Lines(HashMap::new()), Lines(HashMap::new()));
+        let (mut ports, mut vm_ports) = (Lines::default(), Lines::default());
         let mut found = Vec::with_capacity(self.internet.forwards.len());
         for (number, forward) in self.internet.forwards.iter().enumerate() {
             let PortForward { address, protocol, port, vpc, vm, .. } = forward;
-            if self.check_public(report, address) {
-                self.check_port_of_nat(report, forward);
+            if self.rules.check_public(report, address) {
+                self.rules.check_port_of_nat(report, address.value, &forward.port);
             }
             if let Some(first) = elastic.get(&address.value) {
                 let message = format!("{} is an elastic address, in line {}", address.value, first.line);
@@ -151,8 +152,43 @@ impl<'a> Context<'a> {
         found
     }
 
+    /// Checks that the machine is one of the VPC. Returns the VPC.
+    fn check_machine(
+        &self,
+        report: &mut ProblemCollector,
+        vpc: &WithPos<crate::fields::NameText>,
+        vm: &WithPos<IpAddr>,
+    ) -> Option<usize> {
+        let found = names::resolve(report, "VPC", vpc, self.vpcs)?;
+        if vm.value.is_ipv6() {
+            let message = format!("{} can't have a public address: it is of IPv6", vm.value);
+            report.add(vm.at, message, "name the machine by its IPv4 address");
+        } else if !self.machines.contains(&(&*vpc.value, vm.value)) {
+            let message = format!("no machine of VPC {} has the address {}", quoted(vpc), vm.value);
+            report.add(vm.at, message, "correct the address or the VPC, or add the machine to `vms`");
+        }
+        Some(found)
+    }
+}
+
+/// What holds for each public address of a machine or service.
+pub(super) struct PublicAddressRules<'a> {
+    internet: &'a Internet,
+    /// Owners of the underlay's addresses.
+    underlay: HashMap<IpAddr, Vec<(&'a str, SourcePos)>>,
+}
+
+impl<'a> PublicAddressRules<'a> {
+    pub(super) fn new(file: &'a RegionFile, internet: &'a Internet) -> PublicAddressRules<'a> {
+        let mut underlay: HashMap<IpAddr, Vec<(&str, SourcePos)>> = HashMap::new();
+        for (address, owner, at) in underlay_addresses(file) {
+            underlay.entry(address).or_default().push((owner, at));
+        }
+        PublicAddressRules { internet, underlay }
+    }
+
     /// Checks an address on its own, and against those of the underlay. Returns whether it is one of IPv4.
-    fn check_public(&self, report: &mut ProblemCollector, address: &WithPos<IpAddr>) -> bool {
+    pub(super) fn check_public(&self, report: &mut ProblemCollector, address: &WithPos<IpAddr>) -> bool {
         if address.value.is_ipv6() {
             let message = format!("{} can't stand for a machine: it is of IPv6", address.value);
             report.add(
@@ -178,33 +214,16 @@ impl<'a> Context<'a> {
         networks.find(|(network, _)| network.contains(&address))
     }
 
-    fn check_port_of_nat(&self, report: &mut ProblemCollector, forward: &PortForward) {
-        let Some((network, line)) = self.nat_with(forward.address.value) else { return };
-        if forward.port.value >= FIRST_NAT_PORT {
+    /// Checks that a NAT does not give out a port of a public address.
+    pub(super) fn check_port_of_nat(&self, report: &mut ProblemCollector, address: IpAddr, port: &NumberWithPos<u16>) {
+        let Some((network, line)) = self.nat_with(address) else { return };
+        if port.value >= FIRST_NAT_PORT {
             let message = format!(
-                "port {} of {} can be in use: the NAT of {network} in line {line} gives out {FIRST_NAT_PORT} to 65535",
-                forward.port.value, forward.address.value
+                "port {} of {address} can be in use: the NAT of {network} in line {line} gives out {FIRST_NAT_PORT} to 65535",
+                port.value
             );
-            report.add(forward.port.at, message, "use a port below, or an address that no NAT has");
+            report.add(port.at, message, "use a port below, or an address that no NAT has");
         }
-    }
-
-    /// Checks that the machine is one of the VPC. Returns the VPC.
-    fn check_machine(
-        &self,
-        report: &mut ProblemCollector,
-        vpc: &WithPos<crate::fields::NameText>,
-        vm: &WithPos<IpAddr>,
-    ) -> Option<usize> {
-        let found = names::resolve(report, "VPC", vpc, self.vpcs)?;
-        if vm.value.is_ipv6() {
-            let message = format!("{} can't have a public address: it is of IPv6", vm.value);
-            report.add(vm.at, message, "name the machine by its IPv4 address");
-        } else if !self.machines.contains(&(&*vpc.value, vm.value)) {
-            let message = format!("no machine of VPC {} has the address {}", quoted(vpc), vm.value);
-            report.add(vm.at, message, "correct the address or the VPC, or add the machine to `vms`");
-        }
-        Some(found)
     }
 }
 

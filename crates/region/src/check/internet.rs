@@ -32,10 +32,10 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, uplinks: &
     let index = names::index_names(report, "NAT", nats.map(|nat| &nat.name));
     let mut found = ResolvedInternet { uplinks: Vec::new(), vpc_nats: Vec::new() };
     if let Some(internet) = &file.internet {
-        let first = internet.first_address();
+        let first = file.first_public_address();
         let at = first.unwrap_or(file.region.at);
         if first.is_none() {
-            let help = "add some to `nats`, `elastic` or `forwards`, or remove `internet`";
+            let help = "add some to `nats`, `elastic`, `forwards` or services, or remove `internet`";
             report.add(at, "`internet` has no public addresses", help);
         }
         found.uplinks = resolve_uplinks(report, file, ("the Internet", at), &internet.uplinks, uplinks);

@@ -11,6 +11,7 @@ mod names;
 pub(crate) mod number_notation;
 mod routes;
 mod security_groups;
+mod services;
 mod sources;
 mod underlay;
 mod usable;
@@ -123,6 +124,7 @@ fn check_into(mut report: ProblemCollector, file: RegionFile) -> Result<Resolved
     acl::check_extensions(&mut report, &file);
     sources::check(&mut report, &file);
     security_groups::check(&mut report, &file, &vpcs);
+    services::check(&mut report, &file, &subnets);
     let vm_locations = vms::check(&mut report, &file, &vpcs, &servers, &subnets);
     report.finish()?;
     Ok(ResolvedRegion {

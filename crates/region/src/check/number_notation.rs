@@ -96,6 +96,11 @@ fn numbers_of(vpcs: &[Vpc]) -> Vec<(SourcePos, u32)> {
         let rules = vpc.security_groups.iter().flat_map(|group| &group.rules);
         let icmp = rules.flat_map(|rule| rule.icmp_type.iter().chain(&rule.icmp_code));
         all.extend(icmp.map(|number| (number.digits, u32::from(number.value))));
+        for service in &vpc.services {
+            let numbers = std::iter::once(&service.port).chain(&service.max_backends);
+            let of_backends = service.backends.iter().flat_map(|backend| backend.port.iter().chain(&backend.weight));
+            all.extend(numbers.chain(of_backends).map(|number| (number.digits, u32::from(number.value))));
+        }
         all.extend(routes(vpc).filter_map(|route| route.vni.as_ref()).map(of));
     }
     all

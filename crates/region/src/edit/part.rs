@@ -54,10 +54,11 @@ pub(super) fn edit_vms(
     for vm in &new {
         vpcs.insert(*vpc_indices.get(&*vm.vpc.value)?);
     }
-    // The check of machines only needs the subnets and security groups of their VPCs.
+    // The check of machines only needs the subnets, security groups and services of their VPCs.
     let bare = |index: &usize| Vpc {
         subnets: file.vpcs[*index].subnets.clone(),
         security_groups: file.vpcs[*index].security_groups.clone(),
+        services: file.vpcs[*index].services.clone(),
         ..Vpc::name_and_vni_only(&file.vpcs[*index])
     };
     let others = region.machines_of(|vpc| vpcs.contains(&vpc)).filter(|at| !old.contains(at));
@@ -109,7 +110,9 @@ pub(super) fn edit_vpcs(
     let others = (0..file.vpcs.len()).filter(|at| !old.contains(at));
     // Ranges of numbers for NATs depend on all VPCs.
     let has_nat = new.iter().chain(&file.vpcs[old.clone()]).any(|vpc| vpc.nat.is_some());
-    if has_nat || !same_names || others.into_iter().any(|at| vnis.contains(&file.vpcs[at].vni)) {
+    // Public addresses belong to the underlay.
+    let is_public = new.iter().chain(&file.vpcs[old.clone()]).any(Vpc::has_public_services);
+    if has_nat || is_public || !same_names || others.into_iter().any(|at| vnis.contains(&file.vpcs[at].vni)) {
         return None;
     }
     let reached = connected_vpcs(region, old.clone());
@@ -118,6 +121,7 @@ pub(super) fn edit_vpcs(
             return new[at - old.start].clone();
         }
         let mut vpc = file.vpcs[at].clone();
+        vpc.services.clear(); // without the machines that are their backends
         vpc.shift(if at < old.start { 0 } else { lines });
         vpc
     };

@@ -30,6 +30,7 @@ impl EntryBuilder<'_> {
         let Some(internet) = &region.file.internet else { return };
         self.add_elastic(internet);
         self.add_forwards(internet);
+        self.add_public_services();
     }
 
     /// Returns whether the machine of a subnet of one address has a public address.
@@ -107,7 +108,7 @@ impl EntryBuilder<'_> {
     }
 
     /// Returns the argument with the limit of TCP segments of a VPC over IPv4.
-    fn mss_of(&self, vpc: &Vpc) -> BigUint {
+    pub(super) fn mss_of(&self, vpc: &Vpc) -> BigUint {
         self.mss_limits(vpc).map_or(NO_MSS_LIMIT, |limits| limits[0]).into()
     }
 }

@@ -68,8 +68,8 @@ pub struct GatewayApi {
     pub(super) tenant: GatewayTable<3>,
     pub(super) vpc_source: FamilyPair<1>,
     pub(super) policy_route: FamilyPair<1>,
-    /// Actions: the scopes, the absence of a route, peers with a limit of TCP segments.
-    pub(super) route: FamilyPair<8>,
+    /// Actions: the scopes, the absence of a route, peers with a limit of TCP segments, services.
+    pub(super) route: FamilyPair<9>,
     pub(super) acl_out: FamilyPair<5>,
     pub(super) acl_in: FamilyPair<5>,
     /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
@@ -90,9 +90,17 @@ pub struct GatewayApi {
     /// Actions: machines of a subnet, all other sources of a VPC, machines with port forwards with and
     /// without a NAT, machines with elastic addresses.
     pub(super) nat_source: GatewayTable<5>,
-    /// Actions: from machines, to machines.
-    pub(super) forwards: GatewayTable<2>,
+    /// Actions: from machines, to machines, to services.
+    pub(super) forwards: GatewayTable<3>,
     pub(super) nat_refused: GatewayTable<1>,
+    /// Services by their addresses and ports.
+    pub(super) services: GatewayTable<1>,
+    /// Eight slots of a service each.
+    pub(super) service_slots: GatewayTable<1>,
+    /// Backends of a service by their numbers.
+    pub(super) service_backends: GatewayTable<1>,
+    /// Backends by their machines and ports. Actions: those that serve, those that are down.
+    pub(super) service_members: GatewayTable<2>,
     /// The policies of machines, by source and by destination.
     pub(super) members: [FamilyPair<1>; 2],
     /// The rules of policies, for what machines send and for what is sent to them.
@@ -117,6 +125,7 @@ impl GatewayApi {
             ("blackhole", 0),
             ("no_route", 0),
             ("peer_limited", 4),
+            ("service", 3),
         ];
         let underlay_routes =
             &[("via_next_hop", 1), ("via_group", 2), ("via_limited_next_hop", 2), ("via_limited_group", 3)];
@@ -138,7 +147,7 @@ impl GatewayApi {
                 find.table("classify.own_address_v4", 1, &own_addresses(public))?,
                 find.table("classify.own_address_v6", 1, &own_addresses([("tunnel_address", 0); 3]))?,
             ],
-            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3), ("set_vpc_with", 9)])?,
+            tenant: find.table("tenancy.tenant", 1, &[("set_vpc", 3), ("set_strict_vpc", 3), ("set_vpc_with", 10)])?,
             vpc_source: find.pair("tenancy.vpc_source_v", 2, &[("allowed", 0)])?,
             policy_route: find.pair("policy_routing.policy_route_v", 2, &[("use_instance", 1)])?,
             route: find.pair("routing.route_v", 2, routes)?,
@@ -177,7 +186,15 @@ impl GatewayApi {
                     ("translate_vm", 1),
                 ],
             )?,
-            forwards: find.table("nat_forward.forwards", 5, &[("forward_to_internet", 2), ("forward_to_vm", 5)])?,
+            forwards: find.table(
+                "nat_forward.forwards",
+                5,
+                &[("forward_to_internet", 2), ("forward_to_vm", 5), ("forward_to_service", 6)],
+            )?,
+            services: find.table("service_port.services", 4, &[("service", 2)])?,
+            service_slots: find.table("service_choice.slots", 5, &[("eight_slots", 1)])?,
+            service_backends: find.table("service_choice.backends", 5, &[("backend", 4)])?,
+            service_members: find.table("service_backend.members", 4, &[("serves", 3), ("is_down", 3)])?,
             nat_refused: find.table("nat_source.nat_refused", 1, &[("not_internet", 0)])?,
             members: [find.pair("groups.member_from.v", 2, members)?, find.pair("groups.member_to.v", 2, members)?],
             group_rules: [find.pair("groups.rules_out.v", 5, rules)?, find.pair("groups.rules_in.v", 5, rules)?],
@@ -213,11 +230,17 @@ impl GatewayApi {
             .chain(ids(underlay_route))
             .chain(icmp)
             .chain(nat)
+            .chain(self.service_tables())
             .chain(self.members.iter().chain(&self.group_rules).flat_map(ids))
     }
 }
 
 impl GatewayApi {
+    /// Returns the tables of services. Their first key is the id of a VPC.
+    fn service_tables(&self) -> [TableId; 4] {
+        [self.services.id, self.service_slots.id, self.service_backends.id, self.service_members.id]
+    }
+
     /// Returns whether entries of the table can stand for public addresses of machines.
     pub(super) fn has_public_addresses(&self, table: TableId) -> bool {
         table == self.own_address[0].id || table == self.forwards.id
@@ -242,6 +265,7 @@ impl GatewayApi {
         ]
         .concat()
         .contains(&table)
+            || is_in(&self.service_tables())
         {
             Some(TenantKey::List)
         } else {

@@ -33,7 +33,7 @@ pub fn default_gateway(subnet: IpNet) -> Option<IpAddr> {
 }
 
 /// Returns the gateway's address in a subnet as the VPC has it.
-pub fn subnet_gateway(vpc: &Vpc, subnet: IpNet) -> Option<IpAddr> {
+pub(crate) fn subnet_gateway(vpc: &Vpc, subnet: IpNet) -> Option<IpAddr> {
     let named = vpc.gateways.iter().map(|gateway| gateway.value).find(|gateway| subnet.contains(gateway));
     named.or_else(|| default_gateway(subnet))
 }

@@ -3,7 +3,7 @@
 use super::EntryBuilder;
 use super::gateway_tables::{exact, lpm};
 use crate::check::{MAX_NAT_SUBSCRIBERS, ResolvedRegion};
-use crate::internet::{Internet, Nat, NatTimeouts, address_count, ipv4_network};
+use crate::internet::{Nat, NatTimeouts, address_count, ipv4_network};
 use crate::model::Vpc;
 use crate::spanned::SourcePos;
 use ipnet::{IpNet, Ipv4Net};
@@ -24,8 +24,8 @@ const NO_NAT: usize = 1;
 
 /// Returns the idle times of sessions by expire time profile, in nanoseconds.
 pub(super) fn expire_times(region: &ResolvedRegion) -> Vec<(u8, u64)> {
-    let Some(internet) = &region.file.internet else { return Vec::new() };
-    let timeouts = internet.timeouts.clone().unwrap_or_default();
+    // Services have sessions, too, in regions without the Internet.
+    let timeouts = region.file.internet.as_ref().and_then(|internet| internet.timeouts.clone()).unwrap_or_default();
     let times = NatTimeouts::by_profile(&timeouts);
     times.map(|(profile, seconds)| (profile, u64::from(seconds) * 1_000_000_000)).collect()
 }
@@ -98,12 +98,15 @@ impl EntryBuilder<'_> {
     pub(super) fn add_internet(&mut self) {
         let region = self.region;
         let Some(internet) = &region.file.internet else { return };
-        // Addresses with port forwards, which need not be of a NAT.
+        // Addresses with port forwards or services, which need not be of a NAT.
         let mut forwards: BTreeMap<Ipv4Addr, SourcePos> = BTreeMap::new();
         for forward in &internet.forwards {
             if let IpAddr::V4(address) = forward.address.value {
                 forwards.entry(address).or_insert(forward.address.at);
             }
+        }
+        for (_, address, at) in region.file.vpcs.iter().flat_map(Vpc::public_services) {
+            forwards.entry(address).or_insert(at);
         }
         for nat in &internet.nats {
             let addresses = ipv4_network(nat.addresses.network()).into_iter().flat_map(|network| {
@@ -124,7 +127,7 @@ impl EntryBuilder<'_> {
     /// Adds the route to the Internet.
     pub(super) fn add_default_route(&mut self) {
         let region = self.region;
-        let Some(at) = region.file.internet.as_ref().and_then(Internet::first_address) else { return };
+        let Some(at) = region.file.first_public_address() else { return };
         let key = lpm(Ipv4Net::default().into());
         self.add_underlay_route_of(key, (Ipv4Addr::UNSPECIFIED.into(), &region.internet_uplinks), at, "the Internet");
     }
@@ -145,7 +148,7 @@ impl EntryBuilder<'_> {
             add(prefix.network(), prefix.at, "refuse");
         }
         if internet.refuse.is_none() {
-            let at = internet.first_address().unwrap_or_default();
+            let at = file.first_public_address().unwrap_or_default();
             for (address, len) in PRIVATE_RANGES {
                 add(IpNet::new_assert(Ipv4Addr::from(address).into(), len), at, "private addresses");
             }

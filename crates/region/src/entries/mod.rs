@@ -13,8 +13,10 @@ mod icmp;
 mod ids;
 mod internet;
 mod kernel_paths;
+mod maglev;
 mod ports;
 mod security_groups;
+mod services;
 mod sources;
 mod tcp_mss;
 mod tenants;
@@ -23,6 +25,7 @@ mod underlay;
 pub use changes::{Changes, changes};
 pub use diff::diff;
 pub use gateway_tables::{GatewayApi, NotAGateway};
+pub(crate) use icmp::subnet_gateway;
 pub use ids::{IdAssignments, PathMtus, TransitPath};
 pub use kernel_paths::{KernelSources, kernel_changes};
 pub use ports::PortStates;
@@ -94,7 +97,7 @@ pub enum RegionPart {
     NextHops,
     /// The routes to servers and remotes with these addresses, which depend on the path's MTU.
     RoutesTo(BTreeSet<IpAddr>),
-    /// Elastic addresses and port forwards of all VPCs.
+    /// Elastic addresses, port forwards and public services of all VPCs.
     PublicAddresses,
     /// VPCs by index, with their machines, and the lists of transit paths through one of them.
     Vpcs(BTreeSet<usize>),
@@ -172,6 +175,7 @@ impl EntryBuilder<'_> {
         self.add_nat_sources();
         self.add_public_addresses();
         self.add_security_groups();
+        self.add_services();
     }
 
     /// Passes an entry to the visitor. `what` and `at` describe its origin.

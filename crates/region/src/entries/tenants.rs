@@ -41,12 +41,12 @@ impl EntryBuilder<'_> {
             let mut args = action_args([self.numbers.vpcs[name], main, vpc.dropped_extensions().into()]);
             let mut action = usize::from(vpc.strict_sources);
             let (answers, mss) = (vpc.answers(Answer::Neighbours), self.mss_limits(vpc));
-            let groups = meet_groups.contains(&v);
-            if answers || mss.is_some() || groups {
+            let (groups, services) = (meet_groups.contains(&v), !vpc.services.is_empty());
+            if answers || mss.is_some() || groups || services {
                 action = 2;
                 args.extend([vpc.strict_sources, answers, mss.is_some()].map(|option| BigUint::from(u8::from(option))));
                 args.extend(mss.unwrap_or([NO_MSS_LIMIT; 2]).map(BigUint::from));
-                args.push(BigUint::from(u8::from(groups)));
+                args.extend([groups, services].map(|option| BigUint::from(u8::from(option))));
             }
             let entry = self.api.tenant.entry(vec![exact(vpc.vni.value)], action, args);
             self.add_entry(entry, vpc.name.at, format_args!("VPC {name}"));
@@ -54,8 +54,16 @@ impl EntryBuilder<'_> {
             let tables = std::iter::once("").chain(vpc.route_tables.iter().map(|t| &*t.name.value));
             for (table, routes) in tables.zip(&region.tables[v]) {
                 let instance = self.route_table_id(name, table);
-                for route in routes {
+                let services = self.service_routes(routes);
+                let is_of_service = |prefix: &IpNet| match prefix {
+                    IpNet::V4(prefix) => prefix.prefix_len() == 32 && services.contains_key(&prefix.addr()),
+                    IpNet::V6(_) => false,
+                };
+                for route in routes.iter().filter(|route| !is_of_service(&route.prefix)) {
                     self.add_route(instance, route, vpc, table);
+                }
+                for (address, service) in &services {
+                    self.add_service_route(instance, vpc, *address, service);
                 }
             }
         }

@@ -23,6 +23,7 @@ impl Topology {
             servers: servers(region),
             remotes: remotes(region),
             internet: internet(region),
+            services: services(region),
             vms: vms(region)?,
         };
         topology.check()?;
@@ -104,6 +105,17 @@ fn vms(region: &ResolvedRegion) -> Result<Vec<Vm>, TopologyError> {
     Ok(region.file.vms.iter().zip(&region.vm_locations).map(vm).collect())
 }
 
+/// Returns the addresses of services in VPCs.
+fn services(region: &ResolvedRegion) -> Vec<(u32, IpAddr)> {
+    let of_vpc = |vpc: &region::Vpc| {
+        let addresses: BTreeSet<IpAddr> =
+            vpc.services.iter().flat_map(|service| &service.address).map(|address| address.value).collect();
+        let vni = vpc.vni.value;
+        addresses.into_iter().map(move |address| (vni, address))
+    };
+    region.file.vpcs.iter().flat_map(of_vpc).collect()
+}
+
 /// Returns the first address of the subnet that no VM has. If the subnet is full or too small for a
 /// router, returns a link-local address, as clouds do that route every VM individually.
 fn router_address(subnet: IpNet, taken: impl Fn(IpAddr) -> bool) -> IpAddr {
@@ -123,7 +135,9 @@ fn internet(region: &ResolvedRegion) -> Option<Internet> {
     let internet = region.file.internet.as_ref()?;
     let mut public: Vec<IpNet> = internet.nats.iter().map(|nat| nat.addresses.network()).collect();
     let elastic = internet.elastic.iter().map(|elastic| elastic.address.value);
-    for address in elastic.chain(internet.forwards.iter().map(|forward| forward.address.value)) {
+    let forwards = internet.forwards.iter().map(|forward| forward.address.value);
+    let services = region.file.vpcs.iter().flat_map(|vpc| &vpc.services).flat_map(|service| &service.public);
+    for address in elastic.chain(forwards).chain(services.map(|address| address.value)) {
         if !public.iter().any(|prefix| prefix.contains(&address)) {
             public.push(address.into());
         }

@@ -18,8 +18,8 @@
 //! - Each **server** is a namespace. Per VPC it has a bridge and a VXLAN device with the gateway
 //!   as its only remote. Every packet for another server goes to the gateway, also to VMs of the
 //!   same subnet.
-//! - Servers answer **ARP and neighbour discovery** for VMs on other servers and for the VPC's
-//!   router, as a vSwitch does: the bridge's `neigh_suppress` with permanent neighbours and
+//! - Servers answer **ARP and neighbour discovery** for VMs on other servers, for the VPC's router and
+//!   for services, as a vSwitch does: the bridge's `neigh_suppress` with permanent neighbours and
 //!   forwarding entries. Only unicast packets reach the gateway, so its drop counters show only the
 //!   tenants' traffic.
 //! - VMs have their subnet on the link and a default route to the VPC's **router**, an unused

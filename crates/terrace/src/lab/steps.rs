@@ -252,6 +252,8 @@ fn add_vswitch(steps: &mut Vec<LabStep>, topology: &Topology, server: &Server, v
     }
     let routers = topology.vms.iter().filter(|vm| vm.vni == vni).flat_map(|vm| &vm.addresses);
     neighbours.extend(routers.map(|address| (address.router, topology.gateway.mac)));
+    let services = topology.services.iter().filter(|(of, _)| *of == vni);
+    neighbours.extend(services.map(|(_, address)| (*address, topology.gateway.mac)));
     at.bridge(format!("fdb replace {} dev vx{vni} master static", topology.gateway.mac));
     for (address, mac) in neighbours {
         at.ip(format!("neighbour replace {address} lladdr {mac} dev br{vni} nud permanent"));

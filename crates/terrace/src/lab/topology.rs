@@ -57,6 +57,9 @@ pub struct Topology {
     /// The Internet, if the region has a way to it.
     #[serde(default)]
     pub internet: Option<Internet>,
+    /// Addresses of services, with the VNIs of their VPCs.
+    #[serde(default)]
+    pub services: Vec<(u32, IpAddr)>,
     /// VMs.
     pub vms: Vec<Vm>,
 }

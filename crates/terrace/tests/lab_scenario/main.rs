@@ -18,4 +18,5 @@ mod place;
 mod public_addresses;
 mod readme;
 mod security_groups;
+mod services;
 mod tc_hook;

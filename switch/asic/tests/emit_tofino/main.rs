@@ -29,24 +29,28 @@ fn the_gateway_has_a_form() {
     let errors = check(&emitted.text);
     assert!(errors.is_empty(), "{}\n{}", errors.join("\n"), emitted.text);
     assert!(emitted.text.contains("size = 4321;"), "{}", emitted.text);
-    // The switch has no second pass of packets, and so none of its tables, no VLANs of ports, no NAT and no
-    // security groups, of which `v4` and `v6` are tables.
+    // The switch has no second pass of packets, and so none of its tables, no VLANs of ports, no NAT, no
+    // services and no security groups, of which `v4` and `v6` are tables.
     let blocks = pipeline.controls.values().flat_map(|control| control.body.blocks.values());
     let applied: BTreeSet<_> = blocks.filter_map(ir::BlockData::applied_table).collect();
     let (applied, others): (Vec<_>, Vec<_>) = pipeline.tables.iter().partition(|(id, _)| applied.contains(id));
     let others: BTreeSet<&str> =
         others.iter().filter_map(|(_, table)| table.preamble.name.rsplit('.').next()).collect();
     let expected = [
+        "backends",
         "datagrams",
         "flows_v4",
         "flows_v6",
         "forwards",
         "group_vlan",
         "icmp_limits",
+        "members",
         "nat_refused",
         "nat_source",
         "own_vlan",
+        "services",
         "sessions",
+        "slots",
         "subnet_gateway_v4",
         "subnet_gateway_v6",
         "v4",

@@ -41,7 +41,7 @@ fn the_gateways_tables_are_as_the_program_declares_them() {
     let tenant = table("tenancy.tenant");
     assert_eq!(
         (tenant.kind, tenant.key_bits(), tenant.data_bits(), tenant.entries),
-        (MemoryMatchKind::Exact, 24, 88, 1 << 20)
+        (MemoryMatchKind::Exact, 24, 89, 1 << 20)
     );
     assert_eq!(tenant.keys[0].name, "vni");
     assert_eq!(tenant.attached.len(), 1);

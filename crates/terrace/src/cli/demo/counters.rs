@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Route scopes by their numbers in the program (programs/gateway/TABLES.md).
-const SCOPES: [&str; 7] = ["", "local", "peer", "idc", "cross_region", "internet", "blackhole"];
+const SCOPES: [&str; 8] = ["", "local", "peer", "idc", "cross_region", "internet", "blackhole", "service"];
 
 /// Labels the counters of the gateway's statistics.
 ///
