@@ -32,7 +32,7 @@ impl Interp {
         })
     }
 
-    /// Gives an entry that is in the table its twin, which is there too, and what it holds. Returns
+    /// Gives an entry that is in the table its twin, which is there too, its ports and its shares. Returns
     /// false if the twin, a port or a share is not to be had: then the entry is removed, because it
     /// would be half a session, share a port, or be beyond a limit.
     pub fn restore_session(&mut self, table: TableId, entry: &StoredEntry, session: &SessionState) -> bool {

@@ -18,7 +18,7 @@ use crate::wide_int;
 use entries::{PackedKey, StoredAction, StoredEntry};
 use ir::{Entity, ExternId, TableId};
 
-/// What an entry shares with its twin, and what it holds.
+/// What an entry shares with its twin, and its ports and shares.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPart {
     /// Slot of the twin, in the same table.

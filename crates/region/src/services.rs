@@ -37,7 +37,7 @@ pub struct Service {
     /// The port, of both addresses.
     #[schemars(range(min = 1, max = 65_535))]
     pub port: NumberWithPos<u16>,
-    /// What has one backend. Default: a connection.
+    /// Unit that has one backend. Default: a connection.
     #[serde(default)]
     pub affinity: Affinity,
     /// Number of backends that the service may have. It decides about the number of slots, so a change
@@ -52,7 +52,7 @@ pub struct Service {
     pub backends: Vec<Backend>,
 }
 
-/// What has one backend.
+/// Unit that has one backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Affinity {

@@ -45,7 +45,7 @@ pub enum ControlRequest {
         /// Number of machines that are listed, those with most ports in use.
         top: usize,
     },
-    /// Which machine has a public address or port, or what a machine has: [`ControlResponse::NatAddress`].
+    /// Which machine has a public address or port, or the ports of a machine: [`ControlResponse::NatAddress`].
     NatAddress {
         /// A public address, or that of a machine.
         address: Ipv4Addr,

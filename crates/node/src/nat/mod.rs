@@ -7,8 +7,8 @@
 //! | concern | location |
 //! |---|---|
 //! | numbers of the pool as names and addresses of the region file | `names.rs` |
-//! | what is in use, by NAT and by machine | `usage.rs` |
-//! | sentences about what is short | `notes.rs` |
+//! | use, by NAT and by machine | `usage.rs` |
+//! | sentences about shortages | `notes.rs` |
 //! | one address or port: which machine has it | `address.rs` |
 //! | log lines of blocks that change hands | `block_log.rs`, `block_log_state.rs` |
 //! | the line of the region file behind a session, for traces | `session_source.rs` |

@@ -18,7 +18,7 @@ pub struct NatStatus {
     pub machines: Vec<MachineUse>,
     /// Blocks of machines or addresses that the region file no longer has.
     pub unnamed_blocks: u64,
-    /// Sentences about what is short, with the fix.
+    /// Sentences about shortages, with the fix.
     pub notes: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ pub struct SessionUse {
     pub size: Option<u64>,
 }
 
-/// What a machine has of a NAT.
+/// Blocks and ports of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineUse {
     /// Its VPC; `None`: the region file has no such machine any more.

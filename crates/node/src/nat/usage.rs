@@ -1,4 +1,4 @@
-//! What is in use of the NATs, by NAT and by machine.
+//! Use of the NATs, by NAT and by machine.
 
 use super::names::{NamedNat, NatNames, Subscriber};
 use super::notes::notes;
@@ -27,7 +27,7 @@ const REFUSALS: [&str; 10] = [
     "nat_quote",
 ];
 
-/// What a machine has in the pool.
+/// Blocks and ports of a machine in the pool.
 #[derive(Clone, Copy, Default)]
 struct MachineCounts {
     blocks: u32,
@@ -81,7 +81,7 @@ impl Node {
         }
     }
 
-    /// Returns what is in use of each NAT of the region, without its machines; empty without a region.
+    /// Returns the use of each NAT of the region, without its machines; empty without a region.
     /// `refused`: the calls that got no port.
     pub(crate) fn nat_use(&self, refused: &RefusedPorts) -> Vec<NatUse> {
         let Some(names) = self.region.nat_names().filter(|names| !names.nats.is_empty()) else { return Vec::new() };
@@ -89,7 +89,7 @@ impl Node {
         names.nats.iter().map(|nat| nat_use(nat, &usage, refused)).collect()
     }
 
-    /// Returns what is in use of the NATs, with the `top` machines that use most.
+    /// Returns the use of the NATs, with the `top` machines that use most.
     ///
     /// # Errors
     /// The node serves no region.
@@ -196,7 +196,7 @@ fn port_use(used: [u64; PROTOCOLS.len()], capacity: u64) -> Vec<PortUse> {
     rows.map(|(protocol, used)| PortUse { protocol: (*protocol).to_owned(), used, capacity }).collect()
 }
 
-/// Returns what is in use of a NAT; `usage` is that of all addresses of the pool.
+/// Returns the use of a NAT; `usage` is that of all addresses of the pool.
 fn nat_use(nat: &NamedNat, usage: &[AddressUsage], refused: &RefusedPorts) -> NatUse {
     let numbers = nat.first_number..nat.first_number + nat.address_count;
     let usage: Vec<&AddressUsage> = usage.iter().filter(|usage| numbers.contains(&usage.address)).collect();

@@ -25,7 +25,7 @@ pub(super) struct NatViewArgs {
     /// Show this many machines, those with most ports in use.
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Show what a machine has, or which machines have ports of a public address; with a port, which
+    /// Show the ports of a machine, or which machines have ports of a public address; with a port, which
     /// machine has it now and for which sessions.
     #[arg(long, value_name = "ADDRESS[:PORT]", conflicts_with = "top")]
     address: Option<AddressArg>,
