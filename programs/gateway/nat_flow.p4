@@ -36,6 +36,7 @@ struct nat_flow_t {
     vpc_t   service_vpc;
     ipv4_t  service;
     bit<16> service_port;
+    bit<32> max_connections;    // most connections to services of the VPC
     bit<32> slots;
     bool    by_client;
 

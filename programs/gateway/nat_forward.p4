@@ -33,7 +33,7 @@ control nat_forward_step(inout metadata_t meta, inout nat_flow_t nat) {
     /// A packet to the port is for the service with this address in the VPC, or this public address if
     /// it has none there. The other parameters are those of `forward_to_vm` and of `services`.
     action forward_to_service(vpc_t vpc, vni_t vni, ipv4_t address, bit<16> mss, bit<32> slots,
-                              bit<1> by_client) {
+                              bit<1> by_client, bit<32> max_connections) {
         meta.vpc = vpc;
         meta.in_list = vpc;
         meta.to_vni = vni;
@@ -43,6 +43,7 @@ control nat_forward_step(inout metadata_t meta, inout nat_flow_t nat) {
         nat.service = address;
         nat.service_port = nat.local_port;
         nat.slots = slots;
+        nat.max_connections = max_connections;
         nat.by_client = by_client == 1;
         nat.kind = nat_kind_t.service;
     }

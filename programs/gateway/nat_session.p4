@@ -19,6 +19,8 @@
 /// Public addresses and VMs that the pool of ports can number.
 #define NAT_ADDRESSES 1024
 #define NAT_SUBSCRIBERS 16777216
+/// VPCs that can have services: all that have a number.
+#define SERVICE_VPCS 1048576
 
 // Expire time profiles. TABLES.md has the times.
 const ExpireTimeProfileId_t NAT_UDP            = (ExpireTimeProfileId_t) 0;
@@ -61,6 +63,7 @@ struct backend_of_session_t {
 
 control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
     PortPool(NAT_ADDRESSES, NAT_SUBSCRIBERS, 3, 0) nat_ports;
+    EntryQuota(SERVICE_VPCS)                       vpc_connections;
     ipv4_t  address;   // of the local side in the key
     bit<16> port;
 
@@ -113,7 +116,8 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
         keep_session(true);
     }
 
-    /// The first packet to a service adds the connection in both directions, if there is a backend.
+    /// The first packet to a service adds the connection in both directions, if there is a backend and
+    /// the VPC may have one more: the Internet can send such packets from any address.
     action open_connection() {
         if (!nat.opens) {
             drop(meta, drop_reason_t.service_unasked);
@@ -123,6 +127,9 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
         if (nat.refusal == drop_reason_t.none) {
             session_key_t answer = { nat.service_vpc, 1, nat.in_vpc, nat.protocol, nat.local,
                                      nat.local_port, nat.remote, nat.remote_port };
+            if (!vpc_connections.take((bit<32>) nat.service_vpc, nat.max_connections)) {
+                drop(meta, drop_reason_t.service_quota);
+            }
             backend_of_session_t backend = { nat.chosen, nat.chosen_port };
             bool is_added = add_entry_pair("to_backend", backend, answer, "from_backend", backend,
                                            nat.protocol == PROTOCOL_UDP ? NAT_UDP : NAT_TCP_TRANSITORY);

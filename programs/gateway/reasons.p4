@@ -110,7 +110,8 @@ enum bit<8> drop_reason_t {
     service_backend_down   = 91,   // from a backend that is down, or about a packet to it
     service_own_backend    = 92,   // the client is the only backend of the service
     service_unasked        = 93,   // TCP without a connection, other than SYN; an answer or error without one
-    service_table_full     = 94    // no further connection has room
+    service_table_full     = 94,   // no further connection has room
+    service_quota          = 95    // the VPC has as many connections to its services as it may
 }
 
 enum bit<8> punt_reason_t {

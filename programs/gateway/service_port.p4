@@ -16,12 +16,13 @@
 
 control service_port_step(inout headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
     /// A service with this number of slots. `by_client`: all connections of a client's address have
-    /// one backend.
-    action service(bit<32> slots, bit<1> by_client) {
+    /// one backend. All services of the VPC together may have `max_connections`.
+    action service(bit<32> slots, bit<1> by_client, bit<32> max_connections) {
         nat.service_vpc = meta.service_vpc;
         nat.service = nat.local;
         nat.service_port = nat.local_port;
         nat.slots = slots;
+        nat.max_connections = max_connections;
         nat.by_client = by_client == 1;
         nat.kind = nat_kind_t.service;
     }

@@ -338,6 +338,11 @@ pub struct Vpc {
     #[schemars(with = "NumberWithPos<u32>")]
     #[schemars(range(min = 1, max = 4_194_304))]
     pub max_flows: Option<NumberWithPos<u32>>,
+    /// Most connections to its services at one time. Default 524288, a quarter of the table.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
+    #[schemars(range(min = 1, max = 2_097_152))]
+    pub max_connections: Option<NumberWithPos<u32>>,
     /// Accept packets of the VPC only from servers with machines of it and from remotes of its
     /// routes. Otherwise, they are accepted from all servers and remotes.
     #[serde(default)]
@@ -389,6 +394,11 @@ impl Extension {
 
 /// Entries of each table of flows in programs/gateway/groups_track.p4.
 pub(crate) const FLOW_TABLE_SIZE: u32 = 4_194_304;
+/// Connections to services for which programs/gateway/nat_session.p4 has room, with an entry for each
+/// direction.
+pub(crate) const MAX_CONNECTIONS: u32 = 2_097_152;
+/// Most connections to services of a VPC, without `max_connections`.
+const DEFAULT_MAX_CONNECTIONS: u32 = MAX_CONNECTIONS / 4;
 /// Most flows of a VPC, without `max_flows`.
 const DEFAULT_MAX_FLOWS: u32 = FLOW_TABLE_SIZE / 4;
 
@@ -401,6 +411,11 @@ impl Vpc {
     /// Returns how many flows of security groups the VPC may have.
     pub(crate) fn flow_limit(&self) -> u32 {
         self.max_flows.map_or(DEFAULT_MAX_FLOWS, |flows| flows.value)
+    }
+
+    /// Returns how many connections to services the VPC may have.
+    pub(crate) fn connection_limit(&self) -> u32 {
+        self.max_connections.map_or(DEFAULT_MAX_CONNECTIONS, |connections| connections.value)
     }
 
     /// Returns a VPC with the name and VNI of `of` and nothing else.
@@ -423,6 +438,7 @@ impl Vpc {
             keep_established: false,
             tcp_pick_up: false,
             max_flows: None,
+            max_connections: None,
             strict_sources: false,
             drop: Vec::new(),
         }

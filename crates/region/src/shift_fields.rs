@@ -38,7 +38,7 @@ macro_rules! shift_fields {
 
 shift_fields!(Shift::relocate for RegionFile: region, gateway, uplinks, servers, remotes, internet, vpcs, peerings, vms; fixed:);
 shift_fields!(Shift::relocate for Vm: name, vpc, server, mac, addresses, groups; fixed:);
-shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, services, routes, route_tables, policy, acl, security_groups, max_flows, drop; fixed: acl_default, strict_sources, keep_established, tcp_pick_up);
+shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, services, routes, route_tables, policy, acl, security_groups, max_flows, max_connections, drop; fixed: acl_default, strict_sources, keep_established, tcp_pick_up);
 shift_fields!(Shift::relocate for SecurityGroup: name, rules; fixed:);
 shift_fields!(Shift::relocate for Service: name, address, public, port, max_backends, backends; fixed: protocol, affinity);
 shift_fields!(Shift::relocate for Backend: vm, port, weight; fixed: state);

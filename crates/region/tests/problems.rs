@@ -211,12 +211,14 @@ fn acl_rules() {
 }
 
 #[test]
-fn limits_of_flows() {
+fn limits_of_flows_and_connections() {
     check(
         "vpcs:
 - {name: a, vni: 1, subnets: [10.0.0.0/24], max_flows: 0, security_groups: [{name: g, rules: []}]}
 - {name: b, vni: 2, subnets: [10.1.0.0/24], max_flows: 4194305, security_groups: [{name: g, rules: []}]}
 - {name: c, vni: 3, subnets: [10.2.0.0/24], max_flows: 100}
+- {name: d, vni: 4, subnets: [10.3.0.0/24], max_connections: 100}
+- {name: e, vni: 5, subnets: [10.4.0.0/24], max_connections: 2097153, services: [{name: s, address: 10.4.0.100, protocol: tcp, port: 1}]}
 ",
         expect![[r#"
             r.yaml:6:56: `max_flows: 0` of VPC `a` is out of range
@@ -246,7 +248,7 @@ fn values_of_the_wrong_form() {
         "vpcs:\n- {name: a, vni: 1, colour: red}\n",
         expect![[r#"
             r.yaml:6:21: there is no key `colour` here
-                help: the keys here are name, vni, subnets, gateways, answer, tcp_mss, nat, services, routes, route_tables, policy, acl, acl_default, security_groups, keep_established, tcp_pick_up, max_flows, strict_sources, drop"#]],
+                help: the keys here are name, vni, subnets, gateways, answer, tcp_mss, nat, services, routes, route_tables, policy, acl, acl_default, security_groups, keep_established, tcp_pick_up, max_flows, max_connections, strict_sources, drop"#]],
     );
     check(
         "vpcs: [",

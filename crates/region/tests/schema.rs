@@ -88,7 +88,7 @@ fn everything() -> Value {
                         {"direction": "ingress", "from_group": "g"}, {"direction": "egress", "to": "10.1.0.0/24"},
                     ]},
                 ],
-                "keep_established": true, "tcp_pick_up": true, "max_flows": 1000,
+                "keep_established": true, "tcp_pick_up": true, "max_flows": 1000, "max_connections": 1000,
             },
             {"name": "b", "vni": 2},
         ],

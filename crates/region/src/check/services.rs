@@ -5,7 +5,7 @@ use super::names;
 use super::vpcs::VpcSubnets;
 use crate::entries::subnet_gateway;
 use crate::internet::ForwardProtocol;
-use crate::model::{RegionFile, Vpc};
+use crate::model::{MAX_CONNECTIONS, RegionFile, Vpc};
 use crate::problem::ProblemCollector;
 use crate::services::{Backend, MAX_BACKENDS, Service};
 use crate::spanned::{NumberWithPos, SourcePos, WithPos};
@@ -30,6 +30,7 @@ const WEIGHTS: RangeInclusive<u16> = 1..=100;
 
 /// Checks the services of all VPCs. `subnets` has the subnets of each.
 pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, subnets: &[VpcSubnets]) {
+    file.vpcs.iter().for_each(|vpc| check_max_connections(report, vpc));
     if file.vpcs.iter().all(|vpc| vpc.services.is_empty()) {
         return;
     }
@@ -51,6 +52,17 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, subnets: &
             public.check_service(report, vpc, service);
             all.check_service(report, service);
         }
+    }
+}
+
+fn check_max_connections(report: &mut ProblemCollector, vpc: &Vpc) {
+    let Some(connections) = vpc.max_connections else { return };
+    if !(1..=MAX_CONNECTIONS).contains(&connections.value) {
+        let message = format!("`max_connections: {}` of VPC `{}` is out of range", connections.value, vpc.name.value);
+        report.add(connections.at, message, format!("use 1 to {MAX_CONNECTIONS}, the size of the table"));
+    } else if vpc.services.is_empty() {
+        let message = format!("VPC `{}` has `max_connections`, and no services", vpc.name.value);
+        report.add(connections.at, message, "remove it, or write `services`");
     }
 }
 

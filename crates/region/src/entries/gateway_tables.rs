@@ -189,9 +189,9 @@ impl GatewayApi {
             forwards: find.table(
                 "nat_forward.forwards",
                 5,
-                &[("forward_to_internet", 2), ("forward_to_vm", 5), ("forward_to_service", 6)],
+                &[("forward_to_internet", 2), ("forward_to_vm", 5), ("forward_to_service", 7)],
             )?,
-            services: find.table("service_port.services", 4, &[("service", 2)])?,
+            services: find.table("service_port.services", 4, &[("service", 3)])?,
             service_slots: find.table("service_choice.slots", 5, &[("eight_slots", 1)])?,
             service_backends: find.table("service_choice.backends", 5, &[("backend", 4)])?,
             service_members: find.table("service_backend.members", 4, &[("serves", 3), ("is_down", 3)])?,

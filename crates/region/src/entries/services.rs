@@ -88,9 +88,9 @@ impl EntryBuilder<'_> {
                 let protocol = exact(service.protocol as u8);
                 let keys =
                     vec![exact(0_u8), exact(0_u8), protocol, exact(u32::from(public)), exact(service.port.value)];
-                let [slots, by_client] = choice(service);
+                let [slots, by_client, limit] = choice(vpc, service);
                 let main = u32::from(service.main_address()).into();
-                let args = vec![id.into(), vpc.vni.value.into(), main, self.mss_of(vpc), slots, by_client];
+                let args = vec![id.into(), vpc.vni.value.into(), main, self.mss_of(vpc), slots, by_client, limit];
                 let entry = self.api.forwards.entry(keys, TO_SERVICE, args);
                 let what = format_args!("VPC {}: service {} at {public}", vpc.name.value, service.name.value);
                 self.add_entry(entry, at, what);
@@ -117,7 +117,7 @@ impl EntryBuilder<'_> {
         let keys = ServiceKeys::of(self.numbers.vpcs[&*vpc.name.value], service);
         let (at, what) = (service.name.at, format!("VPC {}: service {}", vpc.name.value, service.name.value));
         if service.addresses()[0].is_some() {
-            let entry = self.api.services.entry(keys.of_service(), 0, choice(service).into());
+            let entry = self.api.services.entry(keys.of_service(), 0, choice(vpc, service).into());
             self.add_entry(entry, at, format_args!("{what}"));
         }
         let up: Vec<(u8, &Backend)> =
@@ -181,9 +181,11 @@ impl ServiceKeys {
     }
 }
 
-/// Returns how a service chooses backends: the number of slots, and whether by client.
-fn choice(service: &Service) -> [BigUint; 2] {
-    [service.slots().into(), u8::from(service.affinity == Affinity::Client).into()]
+/// Returns how a service chooses backends: the number of slots, and whether by client; and how many
+/// connections the services of its VPC may have.
+fn choice(vpc: &Vpc, service: &Service) -> [BigUint; 3] {
+    let by_client = u8::from(service.affinity == Affinity::Client);
+    [service.slots().into(), by_client.into(), vpc.connection_limit().into()]
 }
 
 /// Returns the identities of backends. They depend on the machines and not on ports, so that services of

@@ -420,3 +420,30 @@ fn tenants_without_services_pay_nothing() {
     assert_eq!(gateway.send(CLIENT, &packet).to, packet.to);
     assert_eq!(gateway.refused(CLIENT, &Packet::tcp((CLIENT.1, 40_000), WEB, SYN)), "unknown_vm");
 }
+
+/// A flood of SYN to one tenant's service leaves room for its known connections, and for all of others.
+#[test]
+fn a_vpc_has_as_many_connections_as_it_may() {
+    let with_limit = |options| Setup { vpc_options: options, ..Setup::of(&[1, 2, 3]) };
+    let mut gateway = Gateway::new(&with_limit("  max_connections: 2"));
+    let number = gateway.connect(CLIENT, 40_000);
+    gateway.ask(CLIENT, 40_000);
+    let syn = |port| Packet::tcp((CLIENT.1, port), WEB, SYN);
+    for port in 1..100 {
+        let flood = Packet::tcp((REMOTE, port), PUBLIC_WEB, SYN);
+        assert_eq!(reason(gateway.receive_bytes(&flood.bytes())), "service_quota");
+    }
+    assert_eq!(gateway.refused(CLIENT, &syn(40_001)), "service_quota");
+    assert_eq!(gateway.refused(PEER, &Packet::tcp((PEER.1, 40_001), WEB, SYN)), "service_quota");
+    assert_eq!(gateway.send_data(CLIENT, 40_000), number);
+    let of_other = gateway.send_to(OTHER_TENANT, &Packet::tcp((OTHER_TENANT.1, 40_000), WEB, SYN));
+    assert_eq!(of_other.0, OTHER_TENANT.0, "another tenant's service");
+    gateway.send_out(CLIENT, &Packet::tcp((CLIENT.1, 40_001), (REMOTE, 443), SYN));
+    gateway.change(&with_limit("  max_connections: 3"));
+    gateway.connect(CLIENT, 40_001);
+    assert_eq!(gateway.refused(CLIENT, &syn(40_002)), "service_quota");
+    // The flow of UDP ends.
+    gateway.wait(400);
+    gateway.connect(CLIENT, 40_002);
+    assert_eq!(gateway.refused(CLIENT, &syn(40_003)), "service_quota");
+}
