@@ -288,7 +288,7 @@ fn sessions_name_the_vpcs_of_the_region_file() {
     let (_, (public, port), _) = gateway.send(100, &[(UDP, (RED_A, 5000), (REMOTE, 53))], 1)[0];
     gateway.send(200, &[(UDP, (RED_A, 5000), (REMOTE, 53))], 1);
     let text = gateway.run(&["show", "sessions", "sessions", "--match", "vpc=red"]);
-    let row = "vpc=red, is_outbound=1, protocol=17, address=10.0.0.11, port=5000, remote=203.0.113.200, remote_port=53";
+    let row = "vpc=red, is_outbound=1, in_vpc=0, protocol=17, address=10.0.0.11, port=5000, remote=203.0.113.200, remote_port=53";
     assert!(text.contains(row) && text.lines().count() == 2, "{text}");
     let (from, is_inbound) = (format!("address={public}"), "is_outbound=0");
     let text = gateway.run(&["show", "sessions", "sessions", "--match", is_inbound, "--match", &from]);
@@ -341,7 +341,7 @@ fn check_new_sessions(engine: SharedEngineFactory) {
         let (_, (address, public_port), _) = gateway.send(100, &[packet], 1)[0];
         for part in [
             format!(
-                "added to gateway.nat_session.sessions: (vpc=0x2, is_outbound=1, protocol=17, address=10.0.0.11, port={port}, remote=203.0.113.200, remote_port=53) -> gateway.nat_session.to_internet(address={address}, port={public_port})"
+                "added to gateway.nat_session.sessions: (vpc=0x2, is_outbound=1, in_vpc=0, protocol=17, address=10.0.0.11, port={port}, remote=203.0.113.200, remote_port=53) -> gateway.nat_session.to_internet(address={address}, port={public_port})"
             ),
             format!(
                 "address={address}, port={public_port}, remote=203.0.113.200, remote_port=53) -> gateway.nat_session.to_vm(vpc=0x2, vni=0x64, address=10.0.0.11, port={port}, mss=65535)"
