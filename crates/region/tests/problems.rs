@@ -226,7 +226,11 @@ fn limits_of_flows_and_connections() {
             r.yaml:7:56: `max_flows: 4194305` of VPC `b` is out of range
                 help: use 1 to 4194304, the size of the table
             r.yaml:8:56: VPC `c` has `max_flows`, and no security groups: its flows are not tracked
-                help: remove it, or write `security_groups`"#]],
+                help: remove it, or write `security_groups`
+            r.yaml:9:62: VPC `d` has `max_connections`, and no services
+                help: remove it, or write `services`
+            r.yaml:10:62: `max_connections: 2097153` of VPC `e` is out of range
+                help: use 1 to 2097152, the size of the table"#]],
     );
 }
 

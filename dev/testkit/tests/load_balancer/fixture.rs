@@ -209,8 +209,15 @@ impl Gateway {
     fn run(&mut self, port: u32, frame: &[u8]) -> Outcome {
         let [expected, found] =
             [process(&mut self.interp, port, frame, self.now), process(&mut self.native, port, frame, self.now)];
-        assert_eq!(expected, found, "native code, for {frame:02x?}");
+        assert_eq!(expected, found, "native code, for {frame:02x?}, with {:?}", self.refused_additions());
         found
+    }
+
+    /// Returns what refused additions to tables in native code, by reason.
+    fn refused_additions(&self) -> Vec<(&'static str, u64)> {
+        let tables = self.native.flow_tables().expect("packets write tables");
+        let counts = tables.ids().filter_map(|id| Some(tables.info(id)?.counts.refused));
+        counts.flatten().filter(|(_, count)| *count != 0).collect()
     }
 
     /// Sends an IP packet of a machine, or of a host behind the remote.

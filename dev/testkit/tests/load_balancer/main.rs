@@ -425,7 +425,7 @@ fn tenants_without_services_pay_nothing() {
 #[test]
 fn a_vpc_has_as_many_connections_as_it_may() {
     let with_limit = |options| Setup { vpc_options: options, ..Setup::of(&[1, 2, 3]) };
-    let mut gateway = Gateway::new(&with_limit("  max_connections: 2"));
+    let mut gateway = Gateway::new(&with_limit("  max_connections: 2\n"));
     let number = gateway.connect(CLIENT, 40_000);
     gateway.ask(CLIENT, 40_000);
     let syn = |port| Packet::tcp((CLIENT.1, port), WEB, SYN);
@@ -439,7 +439,7 @@ fn a_vpc_has_as_many_connections_as_it_may() {
     let of_other = gateway.send_to(OTHER_TENANT, &Packet::tcp((OTHER_TENANT.1, 40_000), WEB, SYN));
     assert_eq!(of_other.0, OTHER_TENANT.0, "another tenant's service");
     gateway.send_out(CLIENT, &Packet::tcp((CLIENT.1, 40_001), (REMOTE, 443), SYN));
-    gateway.change(&with_limit("  max_connections: 3"));
+    gateway.change(&with_limit("  max_connections: 3\n"));
     gateway.connect(CLIENT, 40_001);
     assert_eq!(gateway.refused(CLIENT, &syn(40_002)), "service_quota");
     // The flow of UDP ends.
