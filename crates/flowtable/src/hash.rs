@@ -1,7 +1,10 @@
 //! The keyed hash of a table's keys.
 //!
-//! Each 16 bytes are folded by one multiplication of 64 by 64 bits, with secret numbers. Low bits
-//! choose the bucket, high bits are the tag.
+//! Each 16 bytes are folded by one multiplication of 64 by 64 bits, with secret numbers, and the result
+//! by another one. Low bits choose the bucket, high bits are the tag.
+//!
+//! With one multiplication, neighbouring addresses or ports would be multiples of one secret number.
+//! For one secret in a thousand, a hundred of them would be in one bucket, and fill it.
 
 /// Secret numbers of one index.
 #[derive(Clone, Copy)]
@@ -43,7 +46,8 @@ impl KeyHasher {
             hash = fold(word(key, at) ^ a ^ hash, word(key, at + 8) ^ b);
             at += 16;
         }
-        fold(word(key, len - 16) ^ d ^ hash, word(key, len - 8) ^ b)
+        let folded = fold(word(key, len - 16) ^ d ^ hash, word(key, len - 8) ^ b);
+        fold(folded ^ a, c ^ len as u64)
     }
 }
 
@@ -94,5 +98,27 @@ mod tests {
             let max = keys.len() as u32 / 64 * 2 + 12;
             assert!(low.iter().chain(&high).all(|n| *n <= max), "{len} bytes: {low:?} {high:?}");
         }
+    }
+
+    /// Neighbouring addresses and ports, which tenants have, spread over buckets for each seed.
+    #[test]
+    fn neighbours_spread_over_buckets_for_each_seed() {
+        let mut fullest = 0;
+        for seed in 0..2000 {
+            let hasher = KeyHasher::new(seed);
+            for len in [8, 13, 16, 20, 24, 32, 40] {
+                for at in (0..len - 1).step_by(2) {
+                    let mut buckets = [0u32; 16];
+                    for n in 0..150u16 {
+                        let mut key = [0x5a; 40];
+                        key[at..at + 2].copy_from_slice(&n.to_le_bytes());
+                        buckets[(hasher.hash(&key[..len]) & 15) as usize] += 1;
+                    }
+                    fullest = fullest.max(buckets.into_iter().max().unwrap_or(0));
+                }
+            }
+        }
+        // Mean of 9.4, deviation of 3; a chain of buckets has room for 81.
+        assert!(fullest <= 33, "{fullest} of 150 keys are in one of 16 buckets");
     }
 }
