@@ -1,6 +1,7 @@
 //! Checks security groups and the machines in them.
 
 use super::match_fields::MatchFields;
+use super::vpcs::check_limit;
 use super::{NameIndex, names, usable};
 use crate::entries::policy_rows;
 use crate::model::{FLOW_TABLE_SIZE, RegionFile, Vpc};
@@ -21,7 +22,12 @@ pub(crate) const MAX_POLICY_ROWS: usize = 1 << 14;
 /// Checks all groups, and that machines name groups of their VPC.
 pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, vpcs: &NameIndex) {
     let groups: Vec<NameIndex> = file.vpcs.iter().map(|vpc| check_groups(report, vpc)).collect();
-    file.vpcs.iter().for_each(|vpc| check_max_flows(report, vpc));
+    for vpc in &file.vpcs {
+        let is_tracked = !vpc.security_groups.is_empty();
+        let missing = "security groups: its flows are not tracked";
+        let limit = ("max_flows", vpc.max_flows, FLOW_TABLE_SIZE);
+        check_limit(report, vpc, limit, (is_tracked, missing, "`security_groups`"));
+    }
     // The sets of groups that machines are in, by VPC.
     let mut sets: BTreeMap<usize, BTreeSet<Vec<&str>>> = BTreeMap::new();
     for vm in file.vms.iter().filter(|vm| !vm.groups.is_empty()) {
@@ -46,18 +52,6 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, vpcs: &Nam
     }
     for (vpc, sets) in sets {
         check_rows(report, &file.vpcs[vpc], &sets);
-    }
-}
-
-fn check_max_flows(report: &mut ProblemCollector, vpc: &Vpc) {
-    let Some(flows) = vpc.max_flows else { return };
-    if !(1..=FLOW_TABLE_SIZE).contains(&flows.value) {
-        let message = format!("`max_flows: {}` of VPC `{}` is out of range", flows.value, vpc.name.value);
-        report.add(flows.at, message, format!("use 1 to {FLOW_TABLE_SIZE}, the size of the table"));
-    } else if vpc.security_groups.is_empty() {
-        let message =
-            format!("VPC `{}` has `max_flows`, and no security groups: its flows are not tracked", vpc.name.value);
-        report.add(flows.at, message, "remove it, or write `security_groups`");
     }
 }
 

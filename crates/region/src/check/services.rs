@@ -2,7 +2,7 @@
 
 use super::elastic::{Lines, PublicAddressRules, VXLAN_PORT};
 use super::names;
-use super::vpcs::VpcSubnets;
+use super::vpcs::{VpcSubnets, check_limit};
 use crate::entries::subnet_gateway;
 use crate::internet::ForwardProtocol;
 use crate::model::{MAX_CONNECTIONS, RegionFile, Vpc};
@@ -30,7 +30,10 @@ const WEIGHTS: RangeInclusive<u16> = 1..=100;
 
 /// Checks the services of all VPCs. `subnets` has the subnets of each.
 pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, subnets: &[VpcSubnets]) {
-    file.vpcs.iter().for_each(|vpc| check_max_connections(report, vpc));
+    for vpc in &file.vpcs {
+        let limit = ("max_connections", vpc.max_connections, MAX_CONNECTIONS);
+        check_limit(report, vpc, limit, (!vpc.services.is_empty(), "services", "`services`"));
+    }
     if file.vpcs.iter().all(|vpc| vpc.services.is_empty()) {
         return;
     }
@@ -52,17 +55,6 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, subnets: &
             public.check_service(report, vpc, service);
             all.check_service(report, service);
         }
-    }
-}
-
-fn check_max_connections(report: &mut ProblemCollector, vpc: &Vpc) {
-    let Some(connections) = vpc.max_connections else { return };
-    if !(1..=MAX_CONNECTIONS).contains(&connections.value) {
-        let message = format!("`max_connections: {}` of VPC `{}` is out of range", connections.value, vpc.name.value);
-        report.add(connections.at, message, format!("use 1 to {MAX_CONNECTIONS}, the size of the table"));
-    } else if vpc.services.is_empty() {
-        let message = format!("VPC `{}` has `max_connections`, and no services", vpc.name.value);
-        report.add(connections.at, message, "remove it, or write `services`");
     }
 }
 

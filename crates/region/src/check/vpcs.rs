@@ -4,7 +4,7 @@ use super::{MAX_VPCS, NameIndex, names, underlay, usable};
 use crate::model::{RegionFile, Vpc};
 use crate::prefix_map::PrefixMap;
 use crate::problem::ProblemCollector;
-use crate::spanned::SourcePos;
+use crate::spanned::{NumberWithPos, SourcePos};
 use ipnet::IpNet;
 use std::collections::{HashMap, HashSet};
 
@@ -132,4 +132,22 @@ fn check_disjoint(report: &mut ProblemCollector, file: &RegionFile, a: usize, b:
             report.add(at, message, "renumber one of the VPCs, or remove the peering");
         }
     });
+}
+
+/// Checks a limit of a VPC on entries that packets add: `key` with its number, up to `size`, for a VPC
+/// that has what it limits.
+pub(super) fn check_limit(
+    report: &mut ProblemCollector,
+    vpc: &Vpc,
+    (key, limit, size): (&str, Option<NumberWithPos<u32>>, u32),
+    (has_limited, missing, fix): (bool, &str, &str),
+) {
+    let Some(limit) = limit else { return };
+    if !(1..=size).contains(&limit.value) {
+        let message = format!("`{key}: {}` of VPC `{}` is out of range", limit.value, vpc.name.value);
+        report.add(limit.at, message, format!("use 1 to {size}, the size of the table"));
+    } else if !has_limited {
+        let message = format!("VPC `{}` has `{key}`, and no {missing}", vpc.name.value);
+        report.add(limit.at, message, format!("remove it, or write {fix}"));
+    }
 }
