@@ -12,9 +12,9 @@ use std::net::IpAddr;
 /// Ports of a block, which a machine gets at a time.
 pub const BLOCK_PORTS: u32 = 64;
 /// Ports of a public address that a NAT uses: 1024 to 65535.
-pub(crate) const ADDRESS_PORTS: u32 = 64_512;
+pub const ADDRESS_PORTS: u32 = 64_512;
 /// The lowest of them. Ports below are free for port forwards.
-pub(crate) const FIRST_NAT_PORT: u16 = 1024;
+pub const FIRST_NAT_PORT: u16 = 1024;
 /// Most ports of a machine for each protocol, without `ports_per_vm`.
 const DEFAULT_PORTS_PER_VM: u32 = 1024;
 

@@ -42,7 +42,10 @@ pub use entries::{
 pub use fields::NameText;
 pub use host_side::{HostSide, PuntRates};
 pub use host_uplinks::HostInterface;
-pub use internet::{BLOCK_PORTS, ElasticAddress, ForwardProtocol, Internet, Nat, NatTimeouts, PortForward};
+pub use internet::{
+    ADDRESS_PORTS, BLOCK_PORTS, ElasticAddress, FIRST_NAT_PORT, ForwardProtocol, Internet, Nat, NatTimeouts,
+    PortForward,
+};
 pub use item_list::ItemList;
 pub use load::{MAX_FILE_BYTES, RegionLoadError, load, parse, read, schema};
 pub use model::*;

@@ -10,9 +10,6 @@ use region::{ForwardProtocol, Internet};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// First port of a NAT. Lower ones are those of port forwards.
-const FIRST_PORT: u16 = 1024;
-
 fn has_port(block: &PortBlock, port: u16) -> bool {
     block.first_port <= port && u32::from(port) < u32::from(block.first_port) + region::BLOCK_PORTS
 }
@@ -192,7 +189,7 @@ fn sentences(report: &NatAddressReport, is_known: bool) -> Vec<String> {
 fn port_sentence(report: &NatAddressReport, address: Ipv4Addr, port: u16) -> Option<String> {
     let Some(block) = report.blocks.first() else {
         return (report.elastic.is_empty() && report.forwards.is_empty()).then(|| match port {
-            ..FIRST_PORT => format!("no port forward has port {port} of {address}"),
+            ..region::FIRST_NAT_PORT => format!("no port forward has port {port} of {address}"),
             _ => format!(
                 "no machine has port {port} of {address} now; the log says which one had it, if `nat_blocks` under [log] is set"
             ),

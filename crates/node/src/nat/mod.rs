@@ -41,10 +41,8 @@ const POOL: &str = "nat_ports";
 pub(crate) const SESSIONS: &str = "sessions";
 /// Protocols by port space of the pool (programs/gateway/nat_session.p4).
 pub const PROTOCOLS: [&str; 3] = ["udp", "tcp", "icmp"];
-/// Ports of a public address for each protocol: 1024 to 65535.
-const ADDRESS_PORTS: u32 = 64_512;
 /// Blocks of a public address.
-const ADDRESS_BLOCKS: u32 = ADDRESS_PORTS / region::BLOCK_PORTS;
+const ADDRESS_BLOCKS: u32 = region::ADDRESS_PORTS / region::BLOCK_PORTS;
 
 /// Returns the last part of an object's name.
 pub(crate) fn last_part(name: &str) -> &str {

@@ -3,7 +3,7 @@
 use super::names::{NamedNat, NatNames, Subscriber};
 use super::notes::notes;
 use super::status::{MachineUse, NatStatus, NatUse, PortUse, SessionUse};
-use super::{ADDRESS_BLOCKS, ADDRESS_PORTS, PROTOCOLS, SESSIONS, last_part, with_pool_of};
+use super::{ADDRESS_BLOCKS, PROTOCOLS, SESSIONS, last_part, with_pool_of};
 use crate::Node;
 use crate::observe::named_stats::RefusedPorts;
 use crate::region::RegionError;
@@ -213,7 +213,7 @@ fn nat_use(nat: &NamedNat, usage: &[AddressUsage], refused: &RefusedPorts) -> Na
         address_count: nat.address_count,
         full_addresses: usage.iter().filter(|usage| usage.blocks >= ADDRESS_BLOCKS).count() as u32,
         ports_per_vm: nat.max_blocks * region::BLOCK_PORTS,
-        ports: port_use(used, u64::from(nat.address_count) * u64::from(ADDRESS_PORTS)),
+        ports: port_use(used, u64::from(nat.address_count) * u64::from(region::ADDRESS_PORTS)),
         blocks: usage.iter().map(|usage| u64::from(usage.blocks)).sum(),
         block_capacity: u64::from(nat.address_count) * u64::from(ADDRESS_BLOCKS),
         machines: 0,
