@@ -63,6 +63,7 @@ pub use chaos::set_chaos;
 pub use layout::RecordLayout;
 pub use member::Member;
 pub use outcome::{Addition, EntryRef, RecordId, Refusal, SweepReport};
+pub use owners::Owners;
 pub use shape::{MAX_IDLE_TICKS, Shape, ShapeError};
 pub use statistics::Statistics;
 pub use stream::ChangeKind;

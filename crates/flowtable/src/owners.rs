@@ -1,12 +1,14 @@
-//! Limits of owners (tenants): how many entries each may have. The limits are exact.
+//! Limits of owners (tenants): how many entries each may have. The limits are exact: an owner never has
+//! more entries, and is refused only if it had them all at some moment of the call.
 #![allow(unsafe_code)]
 
 use crate::ShapeError;
 use crate::area::Area;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-/// Counts and limits of owners 1 to `count`. Owner 0 is no owner and has no limit.
-pub(crate) struct Owners {
+/// Counts and limits of owners 1 to `count`. Owner 0 is no owner and has no limit. Memory is used only
+/// for owners that have had entries.
+pub struct Owners {
     count: u32,
     accounts: Area,
 }
@@ -22,6 +24,10 @@ struct Account {
 }
 
 impl Owners {
+    /// Creates the owners, without entries and limits.
+    ///
+    /// # Errors
+    /// The count is beyond the address space.
     pub fn new(count: u32) -> Result<Owners, ShapeError> {
         Ok(Owners { count, accounts: Area::new((count as usize + 1) * size_of::<Account>())? })
     }
@@ -38,8 +44,12 @@ impl Owners {
 
     /// Counts an entry. Returns false if the owner has as many as its limit allows.
     pub fn take(&self, owner: u32) -> bool {
+        self.take_up_to(owner, self.limit(owner))
+    }
+
+    /// Counts an entry. Returns false if the owner has `limit` entries.
+    pub fn take_up_to(&self, owner: u32, limit: u32) -> bool {
         let Some(account) = self.account(owner) else { return true };
-        let limit = !account.inverted_limit.load(Relaxed);
         match account.entries.fetch_update(AcqRel, Acquire, |n| (n < limit).then_some(n + 1)) {
             Ok(_) => true,
             Err(_) => {
@@ -66,20 +76,24 @@ impl Owners {
         }
     }
 
+    /// Sets the limit for [`Owners::take`].
     pub fn set_limit(&self, owner: u32, limit: u32) {
         if let Some(account) = self.account(owner) {
             account.inverted_limit.store(!limit, Relaxed);
         }
     }
 
+    /// Returns the limit; `u32::MAX`: none.
     pub fn limit(&self, owner: u32) -> u32 {
         self.account(owner).map_or(u32::MAX, |it| !it.inverted_limit.load(Relaxed))
     }
 
+    /// Returns the number of entries of an owner.
     pub fn entries(&self, owner: u32) -> u32 {
         self.account(owner).map_or(0, |it| it.entries.load(Acquire))
     }
 
+    /// Returns the largest number of entries of an owner at one time.
     pub fn high_water(&self, owner: u32) -> u32 {
         self.account(owner).map_or(0, |it| it.high_water.load(Relaxed))
     }

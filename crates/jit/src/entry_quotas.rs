@@ -1,26 +1,26 @@
-//! [`EntryQuotas`]: limits on the entries of owners, of an engine. All workers share them. A limit is
-//! exact: an owner never has more entries than it, and is refused only if it had them all at some
-//! moment of the call.
-#![allow(unsafe_code)]
+//! [`EntryQuotas`]: limits on the entries of owners, of an engine. All workers share them.
 
 use crate::fallback_reason::FallbackReason;
+use flowtable::Owners;
 use interp::QuotaShare;
 use ir::{ExternId, ExternKind, Pipeline};
-use std::sync::atomic::{AtomicU32, Ordering::*};
-
-/// Entries of one owner.
-struct Account {
-    entries: AtomicU32,
-    /// Largest number of entries at one time.
-    peak: AtomicU32,
-}
 
 /// One quota.
 struct Quota {
     object: ExternId,
     /// Lease of the share of owner 0; each owner has one lease number for all of its shares.
     first_lease: u32,
-    accounts: Box<[Account]>,
+    /// Number of owners.
+    count: u32,
+    /// Their entries. Owner 0 of the program is number 1 here.
+    owners: Owners,
+}
+
+impl Quota {
+    fn new(object: ExternId, first_lease: u32, count: u32) -> Result<Quota, FallbackReason> {
+        let owners = Owners::new(count).map_err(|_| FallbackReason::TooLarge)?;
+        Ok(Quota { object, first_lease, count, owners })
+    }
 }
 
 /// The quotas of an engine.
@@ -43,10 +43,7 @@ impl EntryQuotas {
             let ExternKind::EntryQuota { owners } = declared.kind else { continue };
             let first = u32::try_from(first_lease).map_err(|_| FallbackReason::TooLarge)?;
             first_lease += u64::from(owners);
-            // SAFETY: an account consists of atomic integers, of which zeros are valid. So memory is
-            // used only for owners that have had entries.
-            let accounts = unsafe { Box::<[Account]>::new_zeroed_slice(owners as usize).assume_init() };
-            quotas.push(Quota { object, first_lease: first, accounts });
+            quotas.push(Quota::new(object, first, owners)?);
         }
         if first_lease > 1 << 32 {
             return Err(FallbackReason::TooLarge);
@@ -64,19 +61,18 @@ impl EntryQuotas {
         self.quotas.is_empty()
     }
 
-    fn quota(&self, object: ExternId) -> Option<&Quota> {
-        self.quotas.iter().find(|quota| quota.object == object)
+    /// Returns the quota, if it has this owner.
+    fn quota(&self, object: ExternId, owner: u32) -> Option<&Quota> {
+        self.quotas.iter().find(|quota| quota.object == object && owner < quota.count)
     }
 
     /// Executes `EntryQuota.take`. Returns the lease of the share that was taken.
     pub fn take(&self, object: ExternId, owner: u32, max_entries: u32) -> Option<u32> {
-        let quota = self.quota(object)?;
-        let account = quota.accounts.get(owner as usize)?;
-        let before = account.entries.fetch_update(AcqRel, Acquire, |n| (n < max_entries).then_some(n + 1)).ok()?;
-        if before >= account.peak.load(Relaxed) {
-            account.peak.fetch_max(before + 1, Relaxed);
-        }
-        Some(quota.first_lease + owner)
+        let quota = self.quota(object, owner)?;
+        quota.owners.take_up_to(owner + 1, max_entries).then(|| {
+            quota.owners.note_high_water(owner + 1);
+            quota.first_lease + owner
+        })
     }
 
     /// Returns the share that a lease stands for; `None` for a lease of something else.
@@ -89,27 +85,26 @@ impl EntryQuotas {
 
     /// Gives a share back.
     pub fn give_back(&self, share: QuotaShare) {
-        if let Some(account) = self.quota(share.quota).and_then(|quota| quota.accounts.get(share.owner as usize)) {
-            account.entries.fetch_sub(1, AcqRel);
+        if let Some(quota) = self.quota(share.quota, share.owner) {
+            quota.owners.give(share.owner + 1);
         }
     }
 
     /// Returns the entries of an owner and their largest number at one time; `None` for another
     /// object, or no such owner.
     pub fn usage(&self, object: ExternId, owner: u32) -> Option<[u32; 2]> {
-        let account = self.quota(object)?.accounts.get(owner as usize)?;
-        Some([&account.entries, &account.peak].map(|count| count.load(Acquire)))
+        let owners = &self.quota(object, owner)?.owners;
+        Some([owners.entries(owner + 1), owners.high_water(owner + 1)])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
     fn quotas(owners: u32) -> EntryQuotas {
-        let accounts = (0..owners).map(|_| Account { entries: AtomicU32::new(0), peak: AtomicU32::new(0) });
-        let quota = Quota { object: ExternId(3), first_lease: 100, accounts: accounts.collect() };
+        let quota = Quota::new(ExternId(3), 100, owners).expect("address space");
         EntryQuotas { quotas: vec![quota], end_lease: 100 + u64::from(owners) }
     }
 

@@ -31,7 +31,7 @@ const MAX_DENSE_COUNTERS: u64 = 1 << 24;
 const MAX_SMALL_TABLE_ENTRIES: u64 = 1 << 16;
 
 /// All that the code of a pipeline depends on. Equal inputs make equal code.
-#[derive(Clone, PartialEq)]
+#[derive(PartialEq)]
 pub struct CodeInputs {
     /// The pipeline.
     pub pipeline: Arc<Pipeline>,
