@@ -6,6 +6,7 @@
 pub mod differ;
 pub mod frame;
 pub mod gateway;
+pub mod gateway_pair;
 pub mod generate;
 pub mod model;
 pub mod native;

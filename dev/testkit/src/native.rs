@@ -14,19 +14,11 @@ static KEPT: Mutex<Vec<Jit>> = Mutex::new(Vec::new());
 /// # Errors
 /// As [`Jit::new`].
 pub fn engine(pipeline: &Arc<Pipeline>) -> Result<Jit, JitError> {
-    keep_code(pipeline)?;
-    Jit::new(pipeline.clone(), Config::default())
-}
-
-/// Compiles a program, unless its code is kept already. Engines made of it later share the code.
-///
-/// # Errors
-/// As [`Jit::new`].
-pub fn keep_code(pipeline: &Arc<Pipeline>) -> Result<(), JitError> {
-    let engine = Jit::new(pipeline.clone(), Config::default())?;
+    let new = || Jit::new(pipeline.clone(), Config::default());
+    let engine = new()?;
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if !kept.iter().any(|other| other.shares_code_with(&engine)) {
-        kept.push(engine);
+        kept.push(new()?);
     }
-    Ok(())
+    Ok(engine)
 }

@@ -43,7 +43,8 @@ impl EngineDevice {
             false => interp::Config::default(),
         };
         if engine == "jit" {
-            testkit::native::keep_code(&pipeline).map_err(|error| error.to_string())?;
+            // The engine of the test shares its code, and that of the next test of the program.
+            testkit::native::engine(&pipeline).map_err(|error| error.to_string())?;
         }
         let build = EngineInputs { text: None, pipeline: &pipeline, setup: &setup };
         let subject = subjects::factory(engine)?(&build)?;

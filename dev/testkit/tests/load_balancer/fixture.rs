@@ -1,17 +1,12 @@
 //! A gateway with services on both engines and a region that can change, and packets of clients and
 //! backends.
 
-use interp::{Config, Interp};
-use jit::Jit;
 use packet::{Batch, BatchOutput, Engine, PacketRef, PortId, Verdict};
-use region::{GatewayEntries, IdAssignments};
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use testkit::frame::{IpPacket, VxlanFrame};
-use testkit::gateway;
+use testkit::gateway_pair::GatewayPair;
 pub use testkit::translated::*;
 
-const SECOND: u64 = 1_000_000_000;
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
 const IDC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 50);
 /// Ports of the gateway.
@@ -159,65 +154,31 @@ pub enum Outcome {
 }
 
 /// The gateway.
-pub struct Gateway {
-    pipeline: Arc<ir::Pipeline>,
-    interp: Interp,
-    native: Jit,
-    entries: GatewayEntries,
-    numbers: IdAssignments,
-    now: u64,
-}
+pub struct Gateway(GatewayPair);
 
 impl Gateway {
     pub fn new(setup: &Setup) -> Gateway {
-        let pipeline = gateway::pipeline().expect("the gateway compiles");
-        let interp = Interp::new(pipeline.clone(), Config::default()).expect("it loads");
-        let native = testkit::native::engine(&pipeline).expect("it loads");
-        assert_eq!(native.fallback_reason(), None);
-        let (entries, numbers) = Default::default();
-        let mut gateway = Gateway { pipeline, interp, native, entries, numbers, now: SECOND };
-        gateway.change(setup);
-        gateway
+        Gateway(GatewayPair::new(&setup.text()))
     }
 
     /// Changes the region.
     pub fn change(&mut self, setup: &Setup) {
-        let text = setup.text();
-        let region = region::parse("region.yaml", &text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
-        let new = region::entries(&region, "region.yaml", &self.pipeline, &mut self.numbers).expect("entries");
-        let batch = region::diff(std::mem::replace(&mut self.entries, new.clone()), new);
-        self.interp.write(&batch).expect("entries are taken");
-        self.native.write(&batch).expect("entries are taken");
+        self.0.change_region(&setup.text());
     }
 
     /// Lets time pass.
     pub fn wait(&mut self, seconds: u64) {
-        // The clock of idle times advances in steps, as in a node.
-        for _ in 0..seconds {
-            self.now += SECOND;
-            self.interp.advance_time(self.now);
-            self.native.advance_time(self.now);
-        }
+        self.0.wait(seconds, 1);
     }
 
     /// Returns the number of entries of sessions.
     pub fn sessions(&self) -> usize {
-        let table = entries::find_table(&self.pipeline, "sessions").expect("a table");
-        self.interp.state().entry_count(table)
+        let table = entries::find_table(&self.0.pipeline, "sessions").expect("a table");
+        self.0.interp.state().entry_count(table)
     }
 
     fn run(&mut self, port: u32, frame: &[u8]) -> Outcome {
-        let [expected, found] =
-            [process(&mut self.interp, port, frame, self.now), process(&mut self.native, port, frame, self.now)];
-        assert_eq!(expected, found, "native code, for {frame:02x?}, with {:?}", self.refused_additions());
-        found
-    }
-
-    /// Returns what refused additions to tables in native code, by reason.
-    fn refused_additions(&self) -> Vec<(&'static str, u64)> {
-        let tables = self.native.flow_tables().expect("packets write tables");
-        let counts = tables.ids().filter_map(|id| Some(tables.info(id)?.counts.refused));
-        counts.flatten().filter(|(_, count)| *count != 0).collect()
+        self.0.run(&frame, |engine, now| process(engine, port, frame, now))
     }
 
     /// Sends an IP packet of a machine, or of a host behind the remote.

@@ -1,15 +1,11 @@
 //! A gateway with a NAT on both engines, and packets to and from the Internet.
 
-use interp::{Config, Interp};
-use jit::Jit;
 use packet::{Batch, BatchOutput, Engine, PacketRef, PortId, Verdict};
-use region::IdAssignments;
 use std::net::Ipv4Addr;
 use testkit::frame::{IpPacket, VxlanFrame};
-use testkit::gateway;
+use testkit::gateway_pair::GatewayPair;
 pub use testkit::translated::*;
 
-pub const SECOND: u64 = 1_000_000_000;
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
 pub const REMOTE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 pub const OTHER_REMOTE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
@@ -57,11 +53,7 @@ pub enum Outcome {
 }
 
 /// The gateway.
-pub struct Gateway {
-    interp: Interp,
-    native: Jit,
-    now: u64,
-}
+pub struct Gateway(GatewayPair);
 
 impl Gateway {
     /// A NAT with these public addresses, and as many ports for each VM.
@@ -77,35 +69,17 @@ impl Gateway {
     }
 
     fn of_region(text: &str) -> Gateway {
-        let pipeline = gateway::pipeline().expect("the gateway compiles");
-        let region = region::parse("region.yaml", text).unwrap_or_else(|problems| panic!("{problems}"));
-        let mut numbers = IdAssignments::default();
-        let entries = region::entries(&region, "region.yaml", &pipeline, &mut numbers).expect("entries");
-        let batch = region::diff(region::GatewayEntries::default(), entries);
-        let mut interp = Interp::new(pipeline.clone(), Config::default()).expect("it loads");
-        let mut native = testkit::native::engine(&pipeline).expect("it loads");
-        assert_eq!(native.fallback_reason(), None);
-        interp.write(&batch).expect("entries are taken");
-        native.write(&batch).expect("entries are taken");
-        Gateway { interp, native, now: SECOND }
+        Gateway(GatewayPair::new(text))
     }
 
     /// Lets time pass.
     pub fn wait(&mut self, seconds: u64) {
-        // The clock of idle times advances in steps, as in a node.
-        for _ in 0..seconds {
-            self.now += SECOND;
-            self.interp.advance_time(self.now);
-            self.native.advance_time(self.now);
-        }
+        self.0.wait(seconds, 1);
     }
 
     /// Sends a frame through both engines.
     fn run(&mut self, port: u32, frame: &[u8]) -> Outcome {
-        let [expected, found] =
-            [process(&mut self.interp, port, frame, self.now), process(&mut self.native, port, frame, self.now)];
-        assert_eq!(expected, found, "native code, for {frame:02x?}");
-        found
+        self.0.run(&frame, |engine, now| process(engine, port, frame, now))
     }
 
     /// Sends an IP packet of a VM.

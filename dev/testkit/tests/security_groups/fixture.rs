@@ -1,13 +1,10 @@
 //! A gateway with security groups on both engines, whose region can change, and packets of its VMs.
 
-use interp::{Config, Interp};
-use jit::Jit;
 use packet::{Batch, BatchOutput, Engine, PacketRef, PortId, Verdict};
 use region::{GatewayEntries, IdAssignments};
 use std::net::IpAddr;
-use std::sync::Arc;
 use testkit::frame::{IpPacket, VxlanFrame, checksum};
-use testkit::gateway;
+use testkit::gateway_pair::GatewayPair;
 
 pub const ICMP: u8 = 1;
 pub const TCP: u8 = 6;
@@ -20,7 +17,6 @@ pub const SYN: u8 = 2;
 pub const RST: u8 = 4;
 pub const ACK: u8 = 16;
 
-const SECOND: u64 = 1_000_000_000;
 /// Port of the gateway to the server of all machines.
 const SERVER_PORT: u32 = 1;
 
@@ -126,53 +122,28 @@ impl Packet {
 pub type Outcome = Option<String>;
 
 /// The gateway.
-pub struct Gateway {
-    pipeline: Arc<ir::Pipeline>,
-    interp: Interp,
-    native: Jit,
-    entries: GatewayEntries,
-    numbers: IdAssignments,
-    now: u64,
-}
+pub struct Gateway(GatewayPair);
 
 impl Gateway {
     /// A gateway with these VPCs, peerings and machines on server `s1`, as text of a region file.
     pub fn new(tenants: &str) -> Gateway {
-        let pipeline = gateway::pipeline().expect("the gateway compiles");
-        let interp = Interp::new(pipeline.clone(), Config::default()).expect("it loads");
-        let native = testkit::native::engine(&pipeline).expect("it loads");
-        assert_eq!(native.fallback_reason(), None);
-        let (entries, numbers) = Default::default();
-        let mut gateway = Gateway { pipeline, interp, native, entries, numbers, now: SECOND };
-        gateway.change_region(tenants);
-        gateway
+        Gateway(GatewayPair::new(&region_text(tenants)))
     }
 
     /// Changes the region.
     pub fn change_region(&mut self, tenants: &str) {
-        let new = entries_with(&self.pipeline, tenants, &mut self.numbers);
-        let batch = region::diff(std::mem::replace(&mut self.entries, new.clone()), new);
-        self.interp.write(&batch).expect("entries are taken");
-        self.native.write(&batch).expect("entries are taken");
+        self.0.change_region(&region_text(tenants));
     }
 
     /// Lets time pass.
     pub fn wait(&mut self, seconds: u64) {
-        // The clock of idle times advances in steps, as in a node.
-        for _ in 0..seconds.div_ceil(60) {
-            self.now += 60 * SECOND;
-            self.interp.advance_time(self.now);
-            self.native.advance_time(self.now);
-        }
+        self.0.wait(seconds, 60);
     }
 
     /// Sends IP packets, each from a machine with this VNI, as one batch.
     pub fn send_bytes(&mut self, packets: &[(u32, Vec<u8>)]) -> Vec<Outcome> {
         let frames: Vec<Vec<u8>> = packets.iter().map(|(vni, bytes)| frame(*vni, bytes)).collect();
-        let expected = process(&mut self.interp, &frames, self.now);
-        let found = process(&mut self.native, &frames, self.now);
-        assert_eq!(expected, found, "native code, for {packets:02x?}");
-        found
+        self.0.run(&packets, |engine, now| process(engine, &frames, now))
     }
 
     /// Sends a packet.
@@ -203,15 +174,14 @@ impl Gateway {
     }
 }
 
-fn entries_with(pipeline: &ir::Pipeline, tenants: &str, numbers: &mut IdAssignments) -> GatewayEntries {
-    let text = format!("{UNDERLAY}{tenants}");
-    let region = region::parse("region.yaml", &text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
-    region::entries(&region, "region.yaml", pipeline, numbers).expect("entries")
+fn region_text(tenants: &str) -> String {
+    format!("{UNDERLAY}{tenants}")
 }
 
 /// Returns the entries of a region with these tenants.
 pub fn entries_of(pipeline: &ir::Pipeline, tenants: &str) -> GatewayEntries {
-    entries_with(pipeline, tenants, &mut IdAssignments::default())
+    let region = region::parse("region.yaml", &region_text(tenants)).unwrap_or_else(|problems| panic!("{problems}"));
+    region::entries(&region, "region.yaml", pipeline, &mut IdAssignments::default()).expect("entries")
 }
 
 /// Returns an IP packet in VXLAN.
