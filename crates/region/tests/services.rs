@@ -333,7 +333,7 @@ fn public_addresses_of_services() {
 }
 
 #[test]
-fn backends() {
+fn weights_and_ports() {
     check(
         "weight: 3",
         "weight: 0",
@@ -362,6 +362,10 @@ fn backends() {
         r.yaml:19:80: 0 is no port
             help: use 1 to 65535"#]],
     );
+}
+
+#[test]
+fn machines_of_backends() {
     check(
         "{vm: 10.0.0.12, port: 8080}",
         "{vm: 10.0.0.11, port: 8080}",
@@ -399,6 +403,10 @@ fn backends() {
             r.yaml:24:12: TCP port 8080 of 10.0.0.12 is a backend already, in line 21
                 help: its answers can have one address: use another port for each service"#]],
     );
+}
+
+#[test]
+fn number_of_backends() {
     check(
         "max_backends: 2, affinity",
         "max_backends: 1, affinity",
@@ -420,6 +428,10 @@ fn backends() {
         r.yaml:19:98: `max_backends: 101` is out of range
             help: use 1 to 100"#]],
     );
+}
+
+#[test]
+fn words_of_services_and_backends() {
     check(
         "affinity: client",
         "affinity: server",
