@@ -9,6 +9,7 @@
 mod receive;
 #[allow(dead_code)] // other tests use `Wire`
 mod support;
+#[allow(dead_code)] // other tests stop the outside ends
 #[path = "support/xdp_lab.rs"]
 mod xdp_lab;
 

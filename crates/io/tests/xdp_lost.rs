@@ -98,7 +98,7 @@ fn what_a_far_end_without_a_program_does_not_take_is_counted_to_the_packet() {
     assert_eq!(receive(&mut pair.worlds[1], 100, PATIENCE).len(), 100);
     assert_eq!((pair.lost(1), pair.counters(1).sent.packets), (vec![], 100));
 
-    pair.lab.passes.clear();
+    pair.lab.stop_passing(0);
     pair.send(&sent);
     let arrived = receive(&mut pair.worlds[1], 1, Duration::from_millis(200)).len() as u64;
     let counters = pair.counters(1);
@@ -137,7 +137,7 @@ fn what_a_far_end_without_a_program_does_not_take_is_counted_to_the_packet() {
 #[test]
 fn a_far_end_without_a_program_is_named_at_the_start_and_nothing_is_lost() {
     let Some(mut lab) = Lab::new(2, 16) else { return };
-    lab.passes.remove(1);
+    lab.stop_passing(1);
     let mut port = lab.port(1);
     assert!(port.notes()[0].contains("`a1`: its device refuses packets from XDP programs"), "{:?}", port.notes());
     assert!(port.notes()[0].contains("ethtool -K END gro on"), "{:?}", port.notes());
@@ -154,7 +154,7 @@ fn frames_that_go_back_and_are_not_taken_are_counted() {
     let sent = frames(BACK, [60; 40]);
     pair.send(&sent);
     assert_eq!(receive(&mut pair.worlds[0], 40, PATIENCE).len(), 40);
-    pair.lab.passes.clear();
+    pair.lab.stop_passing(0);
     pair.send(&sent);
     assert_eq!(pair.lab.kernel.outcomes().sent, 80);
     assert_eq!((pair.lost(0), pair.counters(0).sent.packets), (vec![(PortReason::TxXdpRefused, 40)], 40));
@@ -188,7 +188,7 @@ fn each_loss_has_its_reason() {
 #[test]
 fn behind_the_driver_a_far_end_needs_nothing_and_losses_are_counted_too() {
     let Some(mut pair) = Pair::new([XdpMode::Generic; 2]) else { return };
-    pair.lab.passes.clear();
+    pair.lab.stop_passing(0);
     let sent = frames(ON, [60; 30]);
     pair.send(&sent);
     assert_eq!(receive(&mut pair.worlds[1], 30, PATIENCE).len(), 30);
@@ -205,7 +205,7 @@ fn what_others_lose_is_not_counted() {
         return;
     };
     assert_eq!([0, 1].map(|port| mine.ports[port].interface()), [0, 1].map(|port| other.ports[port].interface()));
-    other.lab.passes.clear();
+    other.lab.stop_passing(0);
     other.send(&frames(ON, [60; 50]));
     other.send(&frames(BACK, [60; 50]));
     assert_eq!(

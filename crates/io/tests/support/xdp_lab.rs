@@ -6,12 +6,15 @@ use io::xdp::maps::{WINDOW, XdpKey, XdpKeyMask};
 use io::xdp::{BUILT_IN, XdpMode, XdpPort, XdpProgram};
 use io::{Namespace, RawPort};
 use packet::Packet;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Namespace with pairs `a0`-`b0`, `a1`-`b1`: the `a` ends are ports, the `b` ends the outside
 /// world.
 pub struct Lab {
     // Dropped before the namespace.
-    pub passes: Vec<Box<dyn Send>>,
+    passes: Vec<Box<dyn Send>>,
     pub kernel: XdpProgram,
     pub namespaces: Namespaces,
 }
@@ -41,6 +44,30 @@ impl Lab {
         let pass = |pair| Box::new(kernel.let_pass(&format!("b{pair}")).unwrap()) as Box<dyn Send>;
         let all = move || (0..pairs).map(pass).collect();
         self.passes = Namespace::open(self.namespaces.name(0)).unwrap().run(all).unwrap();
+    }
+
+    /// Lets only the first `kept` outside ends accept packets from programs.
+    ///
+    /// The kernel detaches a program when the last descriptor of its link is closed. Another test
+    /// that starts a process holds a copy of the descriptor until that process runs, so this waits.
+    pub fn stop_passing(&mut self, kept: usize) {
+        let stopped = kept..self.passes.len();
+        self.passes.truncate(kept);
+        let began = Instant::now();
+        for pair in stopped {
+            while self.has_program(pair) {
+                assert!(began.elapsed() < Duration::from_secs(10), "`b{pair}` keeps its program");
+                sleep(Duration::from_millis(2));
+            }
+        }
+    }
+
+    /// Returns whether the outside end has an XDP program.
+    fn has_program(&self, pair: usize) -> bool {
+        let name = self.namespaces.name(0);
+        let output = Command::new("ip").args(["-n", name, "link", "show", &format!("b{pair}")]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).contains("prog/xdp")
     }
 
     pub fn port(&self, pair: usize) -> XdpPort {
