@@ -9,7 +9,7 @@ use crate::declaration::SourceLoc;
 use crate::entity::*;
 use crate::externs::ExternFn;
 use crate::types::{Const, Type};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// A body: blocks, instructions, values. Execution starts at `entry`.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -80,6 +80,24 @@ impl Body {
     pub fn defining_inst(&self, value: Value) -> Option<&InstData> {
         self.insts().find(|inst| inst.results.contains(&value))
     }
+}
+
+/// Returns copies of instructions whose results are new values. `copies` has the values that replace
+/// others in the copies; it gets those of the results.
+pub fn copy_insts(
+    insts: &[InstData],
+    values: &mut EntityMap<Value, Type>,
+    copies: &mut HashMap<Value, Value>,
+) -> Vec<InstData> {
+    let mut insts = insts.to_vec();
+    for data in &mut insts {
+        data.inst.map_values(|value| copies.get(&value).copied().unwrap_or(value));
+        for result in &mut data.results {
+            let copy = values.push(values[*result]);
+            copies.insert(std::mem::replace(result, copy), copy);
+        }
+    }
+    insts
 }
 
 impl BlockData {

@@ -299,6 +299,19 @@ impl Table {
     pub fn has_priority(&self) -> bool {
         self.keys.iter().any(|key| key.kind.needs_priority())
     }
+
+    /// Returns whether a packet has hit an entry if its application of the table runs an action;
+    /// `None` if it can be either. An entry whose group is empty counts as a miss.
+    pub fn known_hit(&self, action: ActionId) -> Option<bool> {
+        let listed = self.actions.iter().find(|listed| listed.action == action)?;
+        if listed.default_only || self.match_keys().next().is_none() {
+            Some(false)
+        } else {
+            let is_no_default = listed.table_only || self.const_default && self.default_action.action != action;
+            is_no_default.then_some(true)
+        }
+    }
+
     /// Returns the matched keys, i.e. all except selector keys, with their positions in `keys`.
     pub fn match_keys(&self) -> impl Iterator<Item = (usize, &MatchKey)> {
         self.keys.iter().enumerate().filter(|(_, k)| k.kind != MatchKind::Selector)

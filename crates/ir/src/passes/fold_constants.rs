@@ -1,21 +1,25 @@
-//! Folds constants with [`crate::eval`], and branches on them.
+//! Folds constants with [`crate::eval`], and branches on them. Whether a packet hit is a constant in
+//! the code of an action that a table runs only for hits, or only for misses.
 
-use crate::body::{Body, Inst, Terminator, UnaryOp};
+use crate::body::{Body, Inst, InstData, Terminator, UnaryOp};
 use crate::cfg::reverse_postorder;
-use crate::entity::{Entity, Value};
+use crate::entity::{Entity, EntityMap, TableId, Value};
 use crate::eval;
 use crate::passes::merge_blocks::{fold_same_targets, rename_values};
 use crate::pipeline::Pipeline;
+use crate::table::Table;
 use crate::types::{Const, Type};
 use num_traits::Zero;
 
 pub(super) fn fold_constants(pipeline: &mut Pipeline) {
-    pipeline.controls.values_mut().for_each(|c| fold_body(&mut c.body));
+    let Pipeline { controls, tables, .. } = pipeline;
+    controls.values_mut().for_each(|control| fold_body(&mut control.body, tables));
 }
 
 /// Replaces instructions with constant operands by constants, results that equal an operand by that
 /// operand, and branches on constants by jumps.
-fn fold_body(body: &mut Body) {
+fn fold_body(body: &mut Body, tables: &EntityMap<TableId, Table>) {
+    define_known_hits(body, tables);
     let mut known_constants =
         KnownConstants { constants: vec![None; body.values.len()], negation_of: vec![None; body.values.len()] };
     let mut renamed: Vec<Option<Value>> = vec![None; body.values.len()];
@@ -43,6 +47,29 @@ fn fold_body(body: &mut Body) {
         }
         body.blocks[block] = data;
     }
+    rename_values(body, &renamed);
+}
+
+/// Replaces the parameter `hit` of each arm by a constant, if the table runs its action only for hits or
+/// only for misses.
+fn define_known_hits(body: &mut Body, tables: &EntityMap<TableId, Table>) {
+    let mut renamed: Vec<Option<Value>> = vec![None; body.values.len()];
+    for block in body.blocks.keys() {
+        let Some(Terminator::Apply { table, arms, .. }) = body.blocks[block].term.as_ref().map(|term| &term.term)
+        else {
+            continue;
+        };
+        let (table, arms) = (&tables[*table], arms.clone());
+        for arm in arms {
+            let Some(is_hit) = table.known_hit(arm.action) else { continue };
+            let Some(hit) = body.blocks[arm.block].params.first().copied() else { continue };
+            let constant = body.values.push(Type::Bool);
+            let inst = InstData::new(Inst::Const(Const::bool(is_hit)), vec![constant]);
+            body.blocks[arm.block].insts.insert(0, inst);
+            renamed[hit.index()] = Some(constant);
+        }
+    }
+    renamed.resize(body.values.len(), None);
     rename_values(body, &renamed);
 }
 

@@ -14,6 +14,7 @@ mod merge_blocks;
 mod one_pass;
 mod packet_pass;
 mod renumber_values;
+mod thread_branches;
 mod unreachable_blocks;
 mod unused_variables;
 
@@ -64,6 +65,12 @@ pub const PASSES: &[Pass] = &[
         name: "fold-constants",
         reason: "Computes constant expressions; a branch on a constant becomes a jump.",
         run: |p, ()| fold_constants::fold_constants(p),
+    },
+    Pass {
+        name: "thread-branches",
+        reason: "A jump to a branch on a constant argument goes to its target. After folding, which made the constants; \
+                 before the next passes, because it leaves unreachable blocks and straight lines.",
+        run: |p, ()| thread_branches::thread_branches(p),
     },
     Pass {
         name: "unreachable-blocks-2",

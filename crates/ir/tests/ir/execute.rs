@@ -192,7 +192,8 @@ impl Run<'_> {
         let seed = draw((&data.preamble.name, keys, self.log.len()));
         let chosen = data.actions[seed as usize % data.actions.len()].action;
         let arm = arms.iter().find(|a| a.action == chosen).expect("verified");
-        let mut args = vec![Scalar { bits: BigUint::from(seed & 1), len: None }];
+        let hit = data.known_hit(chosen).map_or(seed & 1, u64::from);
+        let mut args = vec![Scalar { bits: BigUint::from(hit), len: None }];
         for (n, param) in self.p.actions[chosen].params.iter().enumerate() {
             args.push(Scalar { bits: eval::wrap(param.ty.width(), &BigUint::from(draw((seed, n)))), len: None });
         }

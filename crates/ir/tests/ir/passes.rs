@@ -91,10 +91,17 @@ header $hdr.h: $h_t { $hdr.h.f }
 header $hdr.g: $h_t { $hdr.g.f }
 header $tmp.h: $h_t { $tmp.h.f } local
 action $a (p: bit<8>)
+action $NoAction ()
 table $t {
   key "k": bit<8> exact
   action $a
   default $a(0)
+}
+table $u {
+  key "k": bit<8> exact
+  action $a table_only
+  action $NoAction default_only
+  default $NoAction()
 }
 control "ingress" ingress {
   entry block0
@@ -212,6 +219,110 @@ fn constants_fold_and_decide_branches() {
               jump block3
             block3:
               return
+            }
+        "#]],
+    );
+}
+
+#[test]
+fn whether_a_packet_hit_is_constant_in_actions_of_hits_or_misses_only() {
+    check(
+        "fold-constants",
+        "block0:\n  v0: bit<8> = load $meta.m\n  apply $u (v0) {\n    $a => block1\n    $NoAction => block2\n  }\nblock1(v1: bool, v2: bit<8>):\n  store $meta.m, v2\n  jump block3(v1, v2)\nblock2(v3: bool):\n  jump block3(v3, v0)\nblock3(v4: bool, v5: bit<8>):\n  branch v4, block4(v5), block5\nblock4(v6: bit<8>):\n  store $ingress.x, v6\n  return\nblock5:\n  store $ingress.y, v0\n  return\n",
+        expect![[r#"
+            block0:
+              v0: bit<8> = load $meta.m
+              apply $u (v0) {
+                $a => block1
+                $NoAction => block2
+              }
+            block1(v1: bool, v2: bit<8>):
+              v7: bool = const true
+              store $meta.m, v2
+              jump block3(v7, v2)
+            block2(v3: bool):
+              v8: bool = const false
+              jump block3(v8, v0)
+            block3(v4: bool, v5: bit<8>):
+              branch v4, block4(v5), block5
+            block4(v6: bit<8>):
+              store $ingress.x, v6
+              return
+            block5:
+              store $ingress.y, v0
+              return
+            }
+        "#]],
+    );
+}
+
+/// The code between is copied, and what it computes has a new value in each copy.
+#[test]
+fn jumps_with_a_constant_pass_the_branch_on_it() {
+    check(
+        "thread-branches",
+        "block0:\n  v0: bit<8> = load $meta.m\n  v1: bool = const true\n  v2: bool = is_valid $hdr.h\n  branch v2, block1, block2\nblock1:\n  jump block3(v1, v0)\nblock2:\n  v3: bool = const false\n  store $meta.m, v0\n  jump block3(v3, v0)\nblock3(v4: bool, v5: bit<8>):\n  v6: bit<8> = add v5, v5\n  store $ingress.x, v6\n  v7: bool = logical_not v4\n  branch v7, block4(v6), block5\nblock4(v8: bit<8>):\n  store $ingress.y, v8\n  return\nblock5:\n  store $meta.m, v0\n  return\n",
+        expect![[r#"
+            block0:
+              v0: bit<8> = load $meta.m
+              v1: bool = const true
+              v2: bool = is_valid $hdr.h
+              branch v2, block1, block2
+            block1:
+              v9: bit<8> = add v0, v0
+              store $ingress.x, v9
+              v10: bool = logical_not v1
+              jump block5
+            block2:
+              v3: bool = const false
+              store $meta.m, v0
+              v11: bit<8> = add v0, v0
+              store $ingress.x, v11
+              v12: bool = logical_not v3
+              jump block4(v11)
+            block3(v4: bool, v5: bit<8>):
+              v6: bit<8> = add v5, v5
+              store $ingress.x, v6
+              v7: bool = logical_not v4
+              branch v7, block4(v6), block5
+            block4(v8: bit<8>):
+              store $ingress.y, v8
+              return
+            block5:
+              store $meta.m, v0
+              return
+            }
+        "#]],
+    );
+}
+
+/// Hits pass the branch on `!hit && x`. Misses have to decide about `x`.
+#[test]
+fn one_operand_can_decide_a_branch() {
+    check(
+        "thread-branches",
+        "block0:\n  v0: bool = const true\n  v1: bool = const false\n  v2: bool = is_valid $hdr.h\n  branch v2, block1(v0), block1(v1)\nblock1(v3: bool):\n  v4: bool = logical_not v3\n  v5: bool = is_valid $hdr.g\n  v6: bool = and v4, v5\n  branch v6, block2, block3\nblock2:\n  set_valid $hdr.h\n  return\nblock3:\n  return\n",
+        expect![[r#"
+            block0:
+              v0: bool = const true
+              v1: bool = const false
+              v2: bool = is_valid $hdr.h
+              branch v2, block4, block1(v1)
+            block1(v3: bool):
+              v4: bool = logical_not v3
+              v5: bool = is_valid $hdr.g
+              v6: bool = and v4, v5
+              branch v6, block2, block3
+            block2:
+              set_valid $hdr.h
+              return
+            block3:
+              return
+            block4:
+              v7: bool = logical_not v0
+              v8: bool = is_valid $hdr.g
+              v9: bool = and v7, v8
+              jump block3
             }
         "#]],
     );
