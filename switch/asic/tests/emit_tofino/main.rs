@@ -38,23 +38,32 @@ fn the_gateway_has_a_form() {
         others.iter().filter_map(|(_, table)| table.preamble.name.rsplit('.').next()).collect();
     let expected = [
         "backends",
-        "datagrams",
+        "datagram_limits",
+        "datagrams_v4",
+        "datagrams_v6",
         "flows_v4",
         "flows_v6",
         "forwards",
         "group_vlan",
         "icmp_limits",
         "members",
+        "nat64_source",
+        "nat64_vm",
         "nat_refused",
         "nat_source",
+        "own_subnet",
         "own_vlan",
+        "refused",
+        "public_arp",
         "services",
         "sessions",
         "slots",
+        "sources",
         "subnet_gateway_v4",
         "subnet_gateway_v6",
         "v4",
         "v6",
+        "vpc_prefix",
     ];
     assert_eq!(others, BTreeSet::from(expected));
     for (_, table) in applied {

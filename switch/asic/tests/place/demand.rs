@@ -138,7 +138,7 @@ fn the_parser_has_its_states() {
     assert_eq!((start.name.as_str(), start.extracts, start.selects), ("start", 112, 16));
     let next: Vec<&str> = start.next.iter().map(|n| program.parser[*n].name.as_str()).collect();
     assert_eq!(next, ["outer_ipv4", "outer_ipv6", "kind_arp", "kind_link_protocol", "outer_vlan"]);
-    assert_eq!(program.parser.len(), 103);
+    assert_eq!(program.parser.len(), 107);
 }
 
 #[test]

@@ -10,7 +10,7 @@
 use super::legalizer::{DeferredCopy, Legalizer};
 use super::parser_store_sinking::reaches_inst;
 use ir::*;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Maximum number of blocks that are cloned for one path through the parser.
 const MAX_CLONED: usize = 64;
@@ -228,14 +228,12 @@ fn forward_copy(body: &mut Body, block: Block, index: usize, var: VarId, from: &
 /// Clones a block with new values.
 pub(super) fn clone_block(body: &mut Body, block: Block) -> BlockData {
     let mut data = body.blocks[block].clone();
-    let mut names: BTreeMap<Value, Value> = BTreeMap::new();
-    for value in data.params.iter_mut().chain(data.insts.iter_mut().flat_map(|i| &mut i.results)) {
-        let new = body.values.push(body.value_type(*value));
-        names.insert(*value, new);
-        *value = new;
+    let mut copies: HashMap<Value, Value> = HashMap::new();
+    for param in &mut data.params {
+        let copy = body.values.push(body.value_type(*param));
+        copies.insert(std::mem::replace(param, copy), copy);
     }
-    let new = |v: Value| names.get(&v).copied().unwrap_or(v);
-    data.insts.iter_mut().for_each(|i| i.inst.map_values(new));
-    data.term.iter_mut().for_each(|t| t.term.map_values(new));
+    data.insts = copy_insts(&data.insts, &mut body.values, &mut copies);
+    data.term.iter_mut().for_each(|term| term.term.map_values(|value| copies.get(&value).copied().unwrap_or(value)));
     data
 }

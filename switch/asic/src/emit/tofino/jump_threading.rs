@@ -91,21 +91,16 @@ fn duplicate_decision(p: &Pipeline, body: &mut Body, cfg: &Cfg, join: Block) -> 
         preds.iter().flat_map(|b| stored_vars.iter().filter_map(|v| Some(((*b, *v), last_stored(*b, *v)?)))).collect();
     for pred in preds {
         let edge_block = split_edge(body, pred, join);
-        let mut renamed: HashMap<Value, Value> = HashMap::new();
-        for inst in &data.insts {
-            if let Inst::Load(var) = inst.inst
-                && let Some(value) = stored.get(&(pred, var))
-            {
-                renamed.insert(inst.results[0], *value);
-                continue;
-            }
-            let mut inst = inst.clone();
-            inst.inst.map_values(|v| renamed.get(&v).copied().unwrap_or(v));
-            let copy = body.values.push(body.value_type(inst.results[0]));
-            renamed.insert(inst.results[0], copy);
-            inst.results = vec![copy];
-            body.blocks[edge_block].insts.push(inst);
-        }
+        let stored_value = |data: &InstData| match data.inst {
+            Inst::Load(var) => stored.get(&(pred, var)).copied(),
+            _ => None,
+        };
+        let (loads, others): (Vec<InstData>, Vec<InstData>) =
+            data.insts.iter().cloned().partition(|data| stored_value(data).is_some());
+        let known = loads.iter().filter_map(|load| Some((load.results[0], stored_value(load)?)));
+        let mut renamed: HashMap<Value, Value> = known.collect();
+        let copied = copy_insts(&others, &mut body.values, &mut renamed);
+        body.blocks[edge_block].insts.extend(copied);
         let cond = renamed.get(&cond).copied().unwrap_or(cond);
         let known_outcome = match body.defining_inst(cond).map(|i| &i.inst) {
             Some(Inst::Const(c)) => Some(c.bits != num_bigint::BigUint::ZERO),
