@@ -1,9 +1,10 @@
 //! Introspection: properties of the generated code, and how packets passed it.
 
 use crate::engine::{Execution, Jit};
-use crate::plan::stages::StageInfo;
+use crate::plan::stages::{StageEntry, StageInfo};
 use crate::program::CompiledProgram;
 use crate::vector_refusal::VectorRefusal;
+use ir::TableId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +13,13 @@ impl Jit {
     /// ([`Jit::hot_path_bytes`]).
     pub fn hot_path_lookup_count(&self) -> usize {
         self.count_stages(|stage| stage.is_hot_path_copy)
+    }
+
+    /// Returns the tables of the stages that are cloned for packets of the hot path, in the order of the
+    /// stages.
+    pub fn hot_path_tables(&self) -> Vec<TableId> {
+        let stages = self.program().into_iter().flat_map(|program| &program.code.stages);
+        stages.filter(|stage| stage.is_hot_path_copy).filter_map(|stage| stage.table).collect()
     }
 
     /// Returns the number of lookups after the hot path that a stage makes in place while the table
@@ -24,6 +32,26 @@ impl Jit {
     /// lookup.
     pub fn paired_lookup_count(&self) -> usize {
         self.count_stages(|stage| stage.paired_table.is_some())
+    }
+
+    /// Returns the number of stages that start where paths of several stages meet.
+    pub fn join_stage_count(&self) -> usize {
+        self.count_stages(|stage| matches!(stage.start, StageEntry::Join(_)))
+    }
+
+    /// Returns whether packets run one by one, because several stages share state whose order packets
+    /// observe.
+    pub fn runs_packets_one_by_one(&self) -> bool {
+        self.program().is_some_and(|program| program.code.order.is_serial)
+    }
+
+    /// Returns the number of regions that packets pass that missed a table that packets write: those
+    /// that packets with different keys pass together, and those that packets pass alone.
+    pub fn miss_region_counts(&self) -> [usize; 2] {
+        let Some(program) = self.program() else { return [0; 2] };
+        let regions = &program.code.order.regions;
+        let keyed = regions.iter().filter(|region| region.is_keyed).count();
+        [keyed, regions.len() - keyed]
     }
 
     /// Returns the number of stages that have vector code on this machine.
@@ -94,6 +122,11 @@ impl Jit {
     pub fn shares_code_with(&self, other: &Jit) -> bool {
         let [own, others] = [self, other].map(|jit| jit.program().map(|program| &program.code));
         own.zip(others).is_some_and(|(own, others)| Arc::ptr_eq(own, others))
+    }
+
+    /// Returns the distance between the frames of packets in bytes; 0 if there is no native code.
+    pub fn frame_bytes(&self) -> usize {
+        self.program().map_or(0, |program| program.code.frame_stride as usize)
     }
 
     /// Returns the length of the native code in bytes; 0 if there is none.

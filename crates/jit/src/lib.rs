@@ -9,7 +9,7 @@
 //! does not depend on the previous one is paired with it.
 //!
 //! The files form layers. A layer imports only from those above it in this table, and no two files
-//! import each other (`dev/testkit/tests/circles.rs`).
+//! import each other (`dev/testkit/tests/repository/circles.rs`).
 //!
 //! | layer | contents | files |
 //! |---|---|---|
@@ -85,6 +85,7 @@ pub use engine::{
 pub use fallback_reason::FallbackReason;
 pub use lanes::supported as supports_vector_path;
 pub use packet_written::FlowTableCounts;
+pub use plan::join_stages::set_max_copied_insts;
 pub use plan::record_layout::MAX_DECISIONS;
 pub use record::{PacketRecord, RecordedLookup};
 pub use stats::{ActionStats, EngineStats, StageStats, TableStats};

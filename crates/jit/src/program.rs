@@ -6,6 +6,7 @@ use crate::analysis::order::CallSite;
 use crate::fallback_reason::FallbackReason;
 use crate::packet_written::PacketWrittenTables;
 use crate::plan::in_place_forward::InPlaceForward;
+use crate::plan::join_stages::max_copied_insts;
 use crate::program_code::{CodeInputs, ProgramCode, parser_limit};
 use crate::runtime::{ActionTemplate, CallTarget, EntryTemplate, HitEffects, Runtime};
 use interp::Config;
@@ -65,6 +66,7 @@ impl CompiledProgram {
                 .collect(),
             packet_written,
             records,
+            max_copied_insts: max_copied_insts(),
             state_limit: parser_limit(&pipeline, config.max_parser_states),
             cpu_port: plain.cpu_port(),
             pipeline: pipeline.clone(),

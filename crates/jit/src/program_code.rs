@@ -11,6 +11,7 @@ use crate::counters::CounterRange;
 use crate::fallback_reason::FallbackReason;
 use crate::plan::frame_layout::FrameLayout;
 use crate::plan::memory_layout::MemoryLayout;
+use crate::plan::miss_paths::find_miss_paths;
 use crate::plan::pool_prefetch::{PoolPrefetch, find_pool_prefetches};
 use crate::plan::record_layout::RecordLayout;
 use crate::plan::stages::{Stage, StageEntry, StageInfo};
@@ -45,6 +46,8 @@ pub struct CodeInputs {
     pub needs_hit_entries: Vec<bool>,
     /// Whether the code records packets.
     pub records: bool,
+    /// Number of instructions that all stages together may have twice.
+    pub max_copied_insts: usize,
     /// Maximum number of parser states that a packet enters in one pass, if a parser could exceed it.
     pub state_limit: Option<u64>,
     /// The CPU port.
@@ -105,7 +108,13 @@ impl ProgramCode {
         check_supported(pipeline, inputs.records, |table| inputs.packet_written[table.index()])?;
         // Only code generation uses this version; everything else refers to the original pipeline.
         let compiled = coalesce_copies(pipeline)?;
-        let plan = StagePlan::new(&compiled, !inputs.records, inputs.state_limit.is_some(), &small_tables(inputs))?;
+        let plan = StagePlan::new(
+            &compiled,
+            !inputs.records,
+            inputs.state_limit.is_some(),
+            &small_tables(inputs),
+            inputs.max_copied_insts,
+        )?;
         let layout = FrameLayout::new(&compiled, &plan)?;
         let stages = stage_infos(pipeline, &plan, &inputs.table_layouts);
         let stats_layout = StatsLayout::new(pipeline, &plan.entries);
@@ -143,7 +152,14 @@ impl ProgramCode {
             in_place_lookups: (0..plan.flow.nodes.len()).filter(|node| plan.flow.looks_up_in_place(*node)).count(),
             stages,
             hot_path_bytes: plan.flow.hot_path.map(|(_, bytes)| bytes),
-            order: OrderConstraints::new(pipeline, plan.stages.len(), &call_sites, &hit_reports, &written_lookups),
+            order: OrderConstraints::new(
+                pipeline,
+                plan.stages.len(),
+                &call_sites,
+                &hit_reports,
+                &written_lookups,
+                &find_miss_paths(&compiled, &plan, &written_lookups),
+            ),
             pool_prefetches: find_pool_prefetches(&compiled, &plan, &layout, &call_sites),
             longest_header: plan.headers.max_bytes.iter().copied().max().unwrap_or(0) as usize,
             needs_time: !call_sites.is_empty()

@@ -24,6 +24,7 @@ use ir::Entity;
 use lookup::LookupSet;
 use packet::{BatchOutput, Packet, PacketOrigin, PacketRef};
 use path_choice::PathChoice;
+use std::collections::HashMap;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use vector_state::{DivergedPacket, VectorState};
@@ -61,6 +62,8 @@ pub struct JitWorker {
     flows: WorkerFlows,
     /// Subscribers of the packets of a queue that may take a port.
     subscribers: Vec<u32>,
+    /// Hashes of the keys with which packets of a queue missed, with the last packet.
+    missed_keys: HashMap<u64, usize>,
     /// State of the vector path, if there is code for it.
     vector: Option<VectorState>,
     /// Worker for later passes of packets, of a program that recirculates.
@@ -142,6 +145,7 @@ impl JitWorker {
             chunk_times: [0; 2],
             flows: WorkerFlows::new(&program.runtime.written),
             subscribers: Vec::new(),
+            missed_keys: HashMap::new(),
             vector: VectorState::new(&program),
             later: None,
             origin: PacketOrigin::Received,
@@ -340,7 +344,7 @@ impl JitWorker {
         if let Some(table) = stage.table.filter(|table| program.runtime.written.get(*table).is_some()) {
             debug_assert!(diverged.is_empty(), "such a stage is ordered, so it has no vector code");
             self.mark_readers(program, index, waiting);
-            self.run_packet_written_stage(program, index, table, waiting);
+            self.run_packet_written_stage(program, index, table, waiting, lookups);
             return waiting;
         }
         if let Some(table) = stage.table.filter(|_| waiting > 0) {

@@ -22,6 +22,8 @@ pub struct FlowGraph {
     pub deparser: Option<FlowNodeId>,
     /// Whether the deparser is a stage of its own, so that its code exists once.
     pub has_deparser_stage: bool,
+    /// Original nodes at which a stage starts, so that their code exists once.
+    pub joins: Vec<FlowNodeId>,
     /// Clones of nodes on and after the hot path; their ids follow those of all original nodes.
     clones: Vec<ClonedNode>,
     /// Whether packets that leave the hot path restart at the original nodes; possible because the
@@ -65,6 +67,7 @@ impl FlowGraph {
             controls: vec![None; pipeline.controls.len()],
             deparser: None,
             has_deparser_stage: true,
+            joins: Vec::new(),
             clones: Vec::new(),
             restarts_on_exit: false,
             hot_path: None,
@@ -98,6 +101,12 @@ impl FlowGraph {
         }
         builder.add_arch_step(ArchStep::End);
         Ok(flow)
+    }
+
+    /// Returns the block of a node; `None` for a step of the architecture.
+    pub fn block_data<'a>(&self, pipeline: &'a Pipeline, node: FlowNodeId) -> Option<&'a ir::BlockData> {
+        let NodeKind::Block(control, block) = self.nodes[node] else { return None };
+        Some(&pipeline.controls[ir::ControlId(control as u32)].body.blocks[block])
     }
 
     /// Appends clones of the hot path's nodes. Packets that are long enough enter there.

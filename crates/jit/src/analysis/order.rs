@@ -3,9 +3,11 @@
 //! The interpreter runs each packet through the whole program, native code a batch through each
 //! stage. The results are equal if each stateful object is accessed in only one stage, and that
 //! stage processes packets in order, because each object then sees the same sequence of calls. If
-//! an object is accessed in two stages, packets run one by one.
+//! an object is accessed in two stages, packets pass both together if only those reach the second that
+//! miss a lookup before the first ([`crate::analysis::miss_regions`]), and run one by one otherwise.
 
 use crate::analysis::held_ports::{ports_stay_in_stage, takes_lease};
+use crate::analysis::miss_regions::{MissPaths, MissRegion, SharedState, choose_regions};
 use ir::{Entity, ExternArg, ExternFn, ExternId, ExternKind, Inst, Pipeline, TableId, Type};
 use ir::{added_table, packet_written_tables};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +51,8 @@ pub struct OrderConstraints {
     pub is_serial: bool,
     /// For each stage, whether it must process packets in order.
     pub ordered_stages: Vec<bool>,
+    /// Stages that share state and that packets pass together.
+    pub regions: Vec<MissRegion>,
     /// Whether the state depends on time: packets with different times do not run together.
     pub depends_on_time: bool,
 }
@@ -56,14 +60,14 @@ pub struct OrderConstraints {
 impl OrderConstraints {
     /// Collects the calls with ordered state. `stages` is the number of stages, `hit_reports` lists
     /// the stages that report hits to the host, with the table, `written_lookups` those behind a
-    /// lookup in a table that packets write. State that several stages use needs packets one by
-    /// one.
+    /// lookup in a table that packets write, `miss_paths` the stages behind their misses.
     pub fn new(
         pipeline: &Pipeline,
         stages: usize,
         sites: &[CallSite],
         hit_reports: &[(usize, TableId)],
         written_lookups: &[(usize, TableId)],
+        miss_paths: &MissPaths,
     ) -> OrderConstraints {
         let mut users: BTreeMap<OrderedState, BTreeSet<usize>> = BTreeMap::new();
         let mut depends_on_time = false;
@@ -83,14 +87,32 @@ impl OrderConstraints {
         for (stage, table) in written_lookups {
             users.entry(OrderedState::Members(*table)).or_default().insert(*stage);
         }
-        let mut ordered = vec![false; stages];
-        users.values().flatten().for_each(|stage| ordered[*stage] = true);
-        OrderConstraints {
-            is_serial: users.values().any(|stages| stages.len() > 1),
-            ordered_stages: ordered,
-            depends_on_time,
-        }
+        let shared = users.iter().filter(|(_, stages)| stages.len() > 1);
+        let shared: Vec<SharedState<'_>> =
+            shared.map(|(state, users)| SharedState { users, entries_of: entries_of(pipeline, *state) }).collect();
+        let regions = choose_regions(&shared, miss_paths);
+        let is_serial = regions.is_none();
+        let regions = regions.unwrap_or_default();
+        let mut ordered_stages = vec![false; stages];
+        let of_regions = regions.iter().flat_map(|region| &region.stages);
+        users.values().flatten().chain(of_regions).for_each(|stage| ordered_stages[*stage] = true);
+        OrderConstraints { is_serial, ordered_stages, regions, depends_on_time }
     }
+
+    /// Returns the region that packets enter from a stage.
+    pub fn region_at(&self, stage: usize) -> Option<&MissRegion> {
+        self.regions.iter().find(|region| region.entry == stage)
+    }
+}
+
+/// Returns the table whose entries a state is, if each entry is used only by packets with its key: no
+/// packet adds a second entry with another key.
+fn entries_of(pipeline: &Pipeline, state: OrderedState) -> Option<TableId> {
+    let (OrderedState::Entries(table) | OrderedState::Members(table)) = state else { return None };
+    let is_pair = |inst: &Inst| {
+        added_table(inst) == Some(table) && matches!(inst, Inst::Extern { args, .. } if args.len() > ExternFn::TWIN_KEY)
+    };
+    (!pipeline.insts().any(|data| is_pair(&data.inst))).then_some(table)
 }
 
 /// Returns whether the next packet can observe an effect of an instruction.

@@ -187,18 +187,6 @@ impl StageBuilder<'_, '_> {
         self.emit_engine_drop(EngineReason::EngineBug);
     }
 
-    /// Returns whether the action at a position always belongs to a hit, or always to a miss.
-    fn always_hits(&self, table: TableId, position: usize) -> Option<bool> {
-        let table = &self.c.pipeline.tables[table];
-        let action = &table.actions[position];
-        let never_default = table.const_default && table.default_action.action != action.action;
-        match (action.default_only, action.table_only || never_default) {
-            (true, _) => Some(false),
-            (_, true) => Some(true),
-            _ => None,
-        }
-    }
-
     /// Continues at an arm, with `hit` and the action data as block parameters. `position` is the
     /// index of the action in its table. `None`: the action has no arm, which a verified pipeline
     /// excludes.
@@ -211,7 +199,7 @@ impl StageBuilder<'_, '_> {
         value: cl::Value,
     ) {
         let Some(arm) = arm else { return self.emit_engine_drop(EngineReason::EngineBug) };
-        let hit = match self.always_hits(table, position) {
+        let hit = match self.c.pipeline.tables[table].known_hit(arm.action) {
             Some(is_hit) => self.iconst_bool(is_hit),
             None => hit,
         };

@@ -4,7 +4,7 @@ use crate::analysis::flow::has_lookup;
 use crate::analysis::node::{FlowNodeId, NodeKind};
 use crate::code::registers::ValueRegs;
 use crate::code::stage::StageBuilder;
-use crate::plan::stages::{StageEntry, is_paired_result};
+use crate::plan::stages::{StageEntry, is_paired_result, stage_at};
 use cranelift_codegen::ir as cl;
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode};
 use fixedbitset::FixedBitSet;
@@ -178,9 +178,9 @@ impl<'a> StageBuilder<'a, '_> {
 
     /// Continues at a node, in this stage or in the stage that starts with it.
     pub fn continue_at_node(&mut self, node: FlowNodeId) {
-        if Some(node) == self.c.plan.flow.deparser && self.c.plan.flow.has_deparser_stage {
+        if let Some(start) = stage_at(&self.c.plan.flow, node) {
             self.store_slots(&[node], &FixedBitSet::with_capacity(self.c.plan.slots.slots.len()));
-            let queue = self.stage_queue(StageEntry::Deparser(node));
+            let queue = self.stage_queue(start);
             let count = self.queue_length(queue);
             return self.enqueue(queue, count);
         }

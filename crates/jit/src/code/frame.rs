@@ -71,7 +71,7 @@ impl StageBuilder<'_, '_> {
                 let written = slots.slots_written_by_table(self.c.pipeline, &self.c.plan.headers, table);
                 written.into_iter().for_each(|index| changed_at_start.insert(index));
             }
-            StageEntry::Deparser(_) => {}
+            StageEntry::Join(_) | StageEntry::Deparser(_) => {}
         }
         for node in nodes {
             let mut changed = slots.writes[*node].clone();

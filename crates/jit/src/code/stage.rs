@@ -2,13 +2,13 @@
 
 use crate::abi::{StageContext, destination};
 use crate::analysis::frame_slots::FrameSlot;
+use crate::analysis::imported_values::imported_values;
 use crate::analysis::node::{FlowNodeId, NodeKind};
 use crate::analysis::validity::KnownValidity;
 use crate::code::annotations::{InstRole, StageAnnotations};
 use crate::code::compiling::CodegenContext;
 use crate::code::registers::{ValueRegs, reg_type, regs_for, trusted_flags};
 use crate::code::state::{ActionParam, DeparserState, FieldCache, MaskedCompare, PendingStores};
-use crate::plan::frame_layout::imported_values;
 use crate::plan::memory_layout::QueueLayout;
 use crate::plan::stages::{StageEntry, entry_nodes, successors_in_stage};
 use cranelift_codegen::ir as cl;
@@ -244,7 +244,7 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
     fn translate_body(&mut self, nodes: &[FlowNodeId]) {
         self.declare_slots();
         self.load_slots(nodes);
-        for (control, value) in imported_values(self.c.pipeline, self.c.plan, nodes) {
+        for (control, value) in imported_values(self.c.pipeline, &self.c.plan.flow, nodes) {
             let body = self.body_of(control);
             let ty = body.value_type(value);
             if let Some(offset) = self.c.layout.values.get(&(control, value)) {
@@ -308,7 +308,7 @@ impl<'a, 'b> StageBuilder<'a, 'b> {
     /// Emits the jump to the first node, or the choice among the actions of the lookup's table.
     fn emit_stage_entry(&mut self) {
         match self.start {
-            StageEntry::Begin | StageEntry::Restart | StageEntry::Deparser(_) => {
+            StageEntry::Begin | StageEntry::Restart | StageEntry::Join(_) | StageEntry::Deparser(_) => {
                 let entry = entry_nodes(self.c.pipeline, &self.c.plan.flow, self.start);
                 let block = self.blocks[&entry[0]];
                 self.b.ins().jump(block, &[]);

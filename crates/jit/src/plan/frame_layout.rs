@@ -1,7 +1,7 @@
 //! Layout of a packet's frame.
 
 use crate::abi::{EmittedHeader, FrameHeader};
-use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::analysis::imported_values::imported_values;
 use crate::fallback_reason::FallbackReason;
 use crate::plan::StagePlan;
 use ir::{Entity, Pipeline, Type, Value};
@@ -54,11 +54,12 @@ impl FrameLayout {
             offset
         };
         let emits = max_emits(pipeline);
-        // Only slots that are carried between stages have storage. They come first, because they
-        // then share cache lines with the frame header.
-        let mut order: Vec<usize> = plan.carried_slots(pipeline).ones().collect();
+        // Only slots that are carried between stages have storage. Those of the hot path come first,
+        // because they then share few cache lines with the frame header.
+        let mut order: Vec<usize> = plan.carried_slots(pipeline, plan.stages.iter()).ones().collect();
+        let hot = plan.carried_slots(pipeline, plan.stages.iter().filter(|stage| plan.is_hot_stage(stage)));
         let slot_bytes = |index: usize| type_bytes(plan.slots.slot_type(pipeline, index));
-        order.sort_by_key(|index| std::cmp::Reverse(slot_bytes(*index).min(8)));
+        order.sort_by_key(|index| (!hot.contains(*index), std::cmp::Reverse(slot_bytes(*index).min(8))));
         let mut slots = vec![None; plan.slots.slots.len()];
         for index in order {
             let bytes = slot_bytes(index);
@@ -90,27 +91,5 @@ fn max_emits(pipeline: &Pipeline) -> u32 {
 
 /// Returns the values that cross a stage boundary.
 fn cross_stage_values(pipeline: &Pipeline, plan: &StagePlan) -> BTreeSet<(usize, Value)> {
-    plan.stages.iter().flat_map(|stage| imported_values(pipeline, plan, &stage.nodes)).collect()
-}
-
-/// Returns the values that these nodes use but do not compute.
-pub fn imported_values(pipeline: &Pipeline, plan: &StagePlan, nodes: &[FlowNodeId]) -> BTreeSet<(usize, Value)> {
-    let (mut used, mut defined) = (BTreeSet::new(), BTreeSet::new());
-    for node in nodes {
-        let NodeKind::Block(control, block) = plan.flow.nodes[*node] else { continue };
-        let data = &pipeline.controls[ir::ControlId(control as u32)].body.blocks[block];
-        defined.extend(data.params.iter().map(|v| (control, *v)));
-        for inst in &data.insts {
-            inst.inst.for_each_use(|v| {
-                used.insert((control, v));
-            });
-            defined.extend(inst.results.iter().map(|v| (control, *v)));
-        }
-        if let Some(term) = &data.term {
-            term.term.for_each_use(|v| {
-                used.insert((control, v));
-            });
-        }
-    }
-    used.difference(&defined).copied().collect()
+    plan.stages.iter().flat_map(|stage| imported_values(pipeline, &plan.flow, &stage.nodes)).collect()
 }

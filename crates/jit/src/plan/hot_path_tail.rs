@@ -4,9 +4,9 @@
 //! The general code must check for each header whether it is valid and where it is. For packets of
 //! the hot path this is known: code on the clones does not check, frames do not carry header
 //! addresses, and the deparser has nothing to do. A packet continues at the original nodes when a
-//! header is added, removed, or replaced by another one. All packets also do so from a lookup on
-//! that is followed by state with observable order (meters, registers), because such state needs
-//! one stage for all packets.
+//! header is added, removed, or replaced by another one, and where it takes a rare path
+//! ([`RarePaths`]). All packets also do so from a lookup on that is followed by state with observable
+//! order (meters, registers), because such state needs one stage for all packets.
 //!
 //! Most programs have tables of few entries, for example own addresses or next hops. A stage looks
 //! them up in place, packet by packet, and continues. Only when the table has become large do
@@ -17,6 +17,7 @@ use crate::analysis::headers::HeaderLayout;
 use crate::analysis::node::{FlowNodeId, NodeKind};
 use crate::analysis::order::touches_ordered_state;
 use crate::analysis::path_clones::HotPathTail;
+use crate::analysis::rare_paths::RarePaths;
 use crate::analysis::validity::{KnownValidity, exit_validity};
 use crate::analysis::worklist::reverse_postorder;
 use crate::plan::paired_lookups::likely_nodes;
@@ -44,6 +45,7 @@ impl HotPathTail {
         let first_clone = flow.nodes.len();
         let written = packet_written_tables(pipeline);
         let max_lookups = MAX_STAGES.saturating_sub(stage_entries(pipeline, flow).len());
+        let rare_paths = RarePaths::new(pipeline, flow);
         let mut tail = HotPathTail::default();
         // For each node, its clones with the validity known before them.
         let mut copies: HashMap<FlowNodeId, Vec<(FlowNodeId, KnownValidity)>> = HashMap::new();
@@ -70,8 +72,9 @@ impl HotPathTail {
             if replaces_header(pipeline, flow, node) {
                 continue;
             }
+            let rare = rare_paths.rare_successor(pipeline, flow, node);
             for (next, after) in exit_validity(pipeline, flow, headers, node, before.clone()) {
-                if Some(next) == flow.deparser || !same_validity(&before, &after) {
+                if Some(next) == flow.deparser || Some(next) == rare || !same_validity(&before, &after) {
                     continue;
                 }
                 let clones = copies.entry(next).or_default();

@@ -5,7 +5,9 @@ pub mod frame_layout;
 pub mod hot_path;
 pub mod hot_path_tail;
 pub mod in_place_forward;
+pub mod join_stages;
 pub mod memory_layout;
+pub mod miss_paths;
 pub mod paired_lookups;
 pub mod pool_prefetch;
 pub mod record_layout;
@@ -52,7 +54,8 @@ pub struct StagePlan {
 impl StagePlan {
     /// Analyses a pipeline that passes [`check_supported`]. `traced`: whether the hot path is
     /// specialised. `states_count`: whether parser states are counted in the frame. `small`: for
-    /// each table, whether it has a one-word key and may have few entries.
+    /// each table, whether it has a one-word key and may have few entries. `max_copied_insts`: see
+    /// [`join_stages::choose_join_stages`].
     ///
     /// # Errors
     /// A feature that native code does not support.
@@ -61,6 +64,7 @@ impl StagePlan {
         traced: bool,
         states_count: bool,
         small: &[bool],
+        max_copied_insts: usize,
     ) -> Result<StagePlan, FallbackReason> {
         let mut flow = FlowGraph::new(pipeline)?;
         let mut headers = HeaderLayout::new(pipeline)?;
@@ -78,6 +82,7 @@ impl StagePlan {
         let stages = stages::split_into_stages(pipeline, &flow)?;
         flow.has_deparser_stage =
             stages::count_deparser_predecessors(pipeline, &flow, &stages) * emits > MAX_INLINE_EMITS;
+        join_stages::choose_join_stages(pipeline, &mut flow, max_copied_insts)?;
         if traced && let Some(hot_path) = HotPath::find(pipeline, &flow, &headers) {
             flow.clone_hot_path(&hot_path);
             flow.restarts_on_exit &= !states_count;
@@ -124,8 +129,13 @@ impl StagePlan {
 
     /// Returns the successors of a stage.
     pub fn next_stages(&self, pipeline: &Pipeline, number: usize) -> BTreeSet<usize> {
-        let stage = &self.stages[number];
-        let starts = stage.nodes.iter().flat_map(|node| stages::exit_stages(pipeline, &self.flow, stage.start, *node));
+        self.stages_behind(pipeline, number, &self.stages[number].nodes)
+    }
+
+    /// Returns the successors of a stage behind some of its nodes.
+    fn stages_behind(&self, pipeline: &Pipeline, number: usize, nodes: &[FlowNodeId]) -> BTreeSet<usize> {
+        let start = self.stages[number].start;
+        let starts = nodes.iter().flat_map(|node| stages::exit_stages(pipeline, &self.flow, start, *node));
         starts.filter_map(|start| self.stages.iter().position(|stage| stage.start == start)).collect()
     }
 
@@ -138,11 +148,15 @@ impl StagePlan {
         live
     }
 
-    /// Returns the slots that packets carry between stages in their frames.
-    pub fn carried_slots(&self, pipeline: &Pipeline) -> FixedBitSet {
+    /// Returns whether a stage has only code for packets of the hot path.
+    pub fn is_hot_stage(&self, stage: &Stage) -> bool {
+        matches!(stage.start, StageEntry::Table(node, _) if self.flow.starts_lookup_stage(node))
+    }
+
+    /// Returns the slots that packets carry in their frames to these stages.
+    pub fn carried_slots<'s>(&self, pipeline: &Pipeline, stages: impl Iterator<Item = &'s Stage>) -> FixedBitSet {
         let mut carried = FixedBitSet::with_capacity(self.slots.slots.len());
-        for stage in self.stages.iter().filter(|stage| !matches!(stage.start, StageEntry::Begin | StageEntry::Restart))
-        {
+        for stage in stages.filter(|stage| !matches!(stage.start, StageEntry::Begin | StageEntry::Restart)) {
             let entries = stages::entry_nodes(pipeline, &self.flow, stage.start);
             let mut live = self.live_slots(&entries);
             live.difference_with(&self.constant_slots(pipeline, &entries));

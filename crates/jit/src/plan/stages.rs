@@ -1,10 +1,10 @@
 //! Splits the flow graph into stages: the code between table lookups.
 
 use crate::analysis::flow::{FlowGraph, lookup_at_end};
-use crate::analysis::node::{FlowNodeId, NodeKind};
+use crate::analysis::node::FlowNodeId;
 use crate::analysis::worklist::reverse_postorder;
 use crate::fallback_reason::FallbackReason;
-use ir::{Pipeline, TableId, Terminator};
+use ir::{ActionArm, Pipeline, TableId, Terminator};
 use std::collections::BTreeMap;
 
 /// Start of a stage.
@@ -16,6 +16,8 @@ pub enum StageEntry {
     Restart,
     /// After the lookup at the end of this node.
     Table(FlowNodeId, TableId),
+    /// At a node where paths of several stages meet ([`crate::plan::join_stages`]).
+    Join(FlowNodeId),
     /// At the deparser.
     Deparser(FlowNodeId),
 }
@@ -55,7 +57,8 @@ pub struct StageInfo {
 pub fn stage_entries(pipeline: &Pipeline, flow: &FlowGraph) -> Vec<StageEntry> {
     let site = |node: FlowNodeId| Some(StageEntry::Table(node, lookup_at_end(pipeline, flow, node)?));
     let sites = flow.original_nodes().filter_map(site);
-    [StageEntry::Begin].into_iter().chain(sites).chain(flow.deparser.map(StageEntry::Deparser)).collect()
+    let joins = flow.joins.iter().copied().map(StageEntry::Join);
+    [StageEntry::Begin].into_iter().chain(sites).chain(joins).chain(flow.deparser.map(StageEntry::Deparser)).collect()
 }
 
 /// Returns the index of a stage's start in [`stage_entries`].
@@ -73,17 +76,23 @@ pub fn entry_nodes(pipeline: &Pipeline, flow: &FlowGraph, start: StageEntry) -> 
     match start {
         StageEntry::Begin => vec![0],
         StageEntry::Restart => flow.next_node(0).into_iter().collect(),
-        StageEntry::Deparser(node) => vec![node],
-        StageEntry::Table(node, _) => {
-            let NodeKind::Block(control, block) = flow.nodes[node] else { return Vec::new() };
-            let body = &pipeline.controls[ir::ControlId(control as u32)].body;
-            match body.blocks[block].term.as_ref().map(|t| &t.term) {
-                Some(Terminator::Apply { arms, .. }) => {
-                    arms.iter().filter_map(|arm| flow.block_node(node, arm.block)).collect()
-                }
-                _ => Vec::new(),
-            }
+        StageEntry::Join(node) | StageEntry::Deparser(node) => vec![node],
+        StageEntry::Table(node, _) => arm_nodes(pipeline, flow, node, |_| true),
+    }
+}
+
+/// Returns the first nodes of the chosen arms of the lookup at a node's end.
+pub fn arm_nodes(
+    pipeline: &Pipeline,
+    flow: &FlowGraph,
+    node: FlowNodeId,
+    is_chosen: impl Fn(&ActionArm) -> bool,
+) -> Vec<FlowNodeId> {
+    match flow.block_data(pipeline, node).and_then(|block| block.term.as_ref()).map(|term| &term.term) {
+        Some(Terminator::Apply { arms, .. }) => {
+            arms.iter().filter(|arm| is_chosen(arm)).filter_map(|arm| flow.block_node(node, arm.block)).collect()
         }
+        _ => Vec::new(),
     }
 }
 
@@ -100,7 +109,7 @@ pub fn successors_in_stage(
     {
         return Vec::new();
     }
-    let cut = |next: &FlowNodeId| starts_deparser_stage(flow, *next) || node == 0 && restart_node(flow) == Some(*next);
+    let cut = |next: &FlowNodeId| stage_at(flow, *next).is_some() || node == 0 && restart_node(flow) == Some(*next);
     flow.successors(pipeline, node).into_iter().filter(|next| !cut(next)).collect()
 }
 
@@ -109,9 +118,12 @@ pub fn is_paired_result(flow: &FlowGraph, start: StageEntry, node: FlowNodeId) -
     matches!(start, StageEntry::Table(first, _) if flow.paired_lookup(first).is_some_and(|there| there.node == node))
 }
 
-/// Returns whether a node is the deparser and starts a stage.
-fn starts_deparser_stage(flow: &FlowGraph, node: FlowNodeId) -> bool {
-    flow.has_deparser_stage && Some(node) == flow.deparser
+/// Returns the start of the stage that begins at a node, if one does in whatever way it is reached.
+pub fn stage_at(flow: &FlowGraph, node: FlowNodeId) -> Option<StageEntry> {
+    if flow.has_deparser_stage && Some(node) == flow.deparser {
+        return Some(StageEntry::Deparser(node));
+    }
+    flow.joins.contains(&node).then_some(StageEntry::Join(node))
 }
 
 /// Returns the node at which packets that leave the hot path restart.
@@ -132,8 +144,7 @@ pub(super) fn exit_stages(
     }
     let table = lookup_at_end(pipeline, flow, node).filter(|_| !is_paired_result(flow, start, node));
     starts.extend(table.map(|table| StageEntry::Table(flow.stage_node(node), table)));
-    let to_deparser = flow.successors(pipeline, node).into_iter().find(|next| starts_deparser_stage(flow, *next));
-    starts.extend(to_deparser.map(StageEntry::Deparser));
+    starts.extend(flow.successors(pipeline, node).into_iter().filter_map(|next| stage_at(flow, next)));
     starts
 }
 

@@ -2,8 +2,9 @@
 //! frame for each packet.
 
 use crate::abi::{CACHE_LINE_BYTES, FrameHeader, FrameInput, MAX_CHUNK};
+use crate::analysis::imported_values::imported_values;
 use crate::plan::StagePlan;
-use crate::plan::frame_layout::{FrameLayout, imported_values, type_bytes};
+use crate::plan::frame_layout::{FrameLayout, type_bytes};
 use crate::plan::stages::{StageEntry, StageInfo, entry_nodes};
 use crate::vector_refusal::VectorRefusal;
 use ir::Pipeline;
@@ -229,7 +230,7 @@ fn live_values(pipeline: &Pipeline, plan: &StagePlan, layout: &FrameLayout) -> V
     // Stages are in topological order.
     for (number, stage) in plan.stages.iter().enumerate().rev() {
         let mut all: BTreeMap<u32, u32> = BTreeMap::new();
-        for (control, value) in imported_values(pipeline, plan, &stage.nodes) {
+        for (control, value) in imported_values(pipeline, &plan.flow, &stage.nodes) {
             let ty = pipeline.controls[ir::ControlId(control as u32)].body.value_type(value);
             if let Some(at) = layout.values.get(&(control, value)) {
                 all.extend(split_into_words(*at, type_bytes(ty)));

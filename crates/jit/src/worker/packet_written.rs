@@ -5,36 +5,101 @@
 //! next run begins with another lookup for each of its misses if an entry was added since: so the
 //! second packet of a new flow finds the entry of the first. With mostly hits a run is long, and
 //! costs no more than in any other stage.
+//!
+//! If packets that miss pass a region ([`crate::analysis::miss_regions`]), a run ends as well, and its last
+//! packet passes the region before the next run begins. In a region in which only packets with the same
+//! key depend on each other, a run ends before the second miss with one key, and all its misses
+//! pass the region together.
 
 use super::JitWorker;
 use crate::abi::FrameHeader;
+use crate::analysis::miss_regions::MissRegion;
 use crate::idle_profiles::tick_of;
 use crate::program::CompiledProgram;
 use ir::TableId;
+use lookup::LookupSet;
+use std::hash::BuildHasher;
 use std::ops::Range;
 
 impl JitWorker {
-    /// Runs a stage behind a table that packets write for the `waiting` packets in its queue.
+    /// Runs a stage behind a table that packets write for the `waiting` packets in its queue, and its
+    /// misses through the region behind it.
     pub(super) fn run_packet_written_stage(
         &mut self,
         program: &CompiledProgram,
         index: usize,
         table: TableId,
         waiting: usize,
+        lookups: &LookupSet,
     ) {
         self.look_up_all(program, index, table, waiting);
         self.prefetch_ports(program, index, waiting);
+        let region = program.code.order.region_at(index);
+        let is_keyed = region.is_some_and(|region| region.is_keyed);
+        if is_keyed {
+            self.missed_keys.clear();
+        }
         let (added_before, mut first) = (self.flows.added_count(), 0);
         while first < waiting {
-            if self.flows.added_count() != added_before {
-                self.look_up_misses_again(program, index, table, first..waiting);
-            }
-            let results = &self.memory.lookup_results(waiting)[first..];
-            let end = results.iter().position(|value| value.is_null()).map_or(waiting, |miss| first + miss + 1);
+            let end = if is_keyed {
+                self.end_of_keyed_run(program, index, table, first..waiting)
+            } else {
+                if self.flows.added_count() != added_before {
+                    self.look_up_misses_again(program, index, table, first..waiting);
+                }
+                let results = &self.memory.lookup_results(waiting)[first..];
+                results.iter().position(|value| value.is_null()).map_or(waiting, |miss| first + miss + 1)
+            };
             let frames = self.memory.queued_frames(index, waiting)[first..].as_ptr().cast();
             self.run_stage(program, index, end - first, frames);
+            if let Some(region) = region {
+                self.run_region(program, region, lookups, end);
+            }
             first = end;
         }
+    }
+
+    /// Runs the packets that wait in a region, at most `limit`, through its stages. Their lookups overwrite
+    /// as many results from the first on.
+    fn run_region(&mut self, program: &CompiledProgram, region: &MissRegion, lookups: &LookupSet, limit: usize) {
+        for stage in &region.stages {
+            debug_assert!(self.memory.queue_len(*stage) <= limit, "results of later packets would be overwritten");
+            let passed = self.run_scalar_stage(program, *stage, lookups, &[]);
+            if passed > 0 {
+                self.stats.add_stage_pass(program.code.stages[*stage].slot, passed as u64, None);
+            }
+        }
+    }
+
+    /// Returns the end of a run in which no two packets missed with the same key. A packet with the key of a
+    /// miss of an earlier run is looked up again, because that packet may have added the entry.
+    fn end_of_keyed_run(
+        &mut self,
+        program: &CompiledProgram,
+        index: usize,
+        table: TableId,
+        packets: Range<usize>,
+    ) -> usize {
+        let key_words = self.memory.queue_layout(index).key_words;
+        for packet in packets.clone() {
+            if !self.memory.lookup_results(packets.end)[packet].is_null() {
+                continue;
+            }
+            let keys = self.memory.queued_keys(index, packet + 1);
+            let key_hash = self.missed_keys.hasher().hash_one(&keys[packet * key_words..]);
+            match self.missed_keys.get(&key_hash) {
+                Some(earlier) if *earlier >= packets.start => return packet,
+                Some(_) => {
+                    self.set_packet_tick(program, index, table, packet);
+                    self.look_up_written(index, table, packet..packet + 1);
+                }
+                None => {}
+            }
+            if self.memory.lookup_results(packets.end)[packet].is_null() {
+                self.missed_keys.insert(key_hash, packet);
+            }
+        }
+        packets.end
     }
 
     /// Prefetches, for the packets of a queue that missed, what taking a port touches.
