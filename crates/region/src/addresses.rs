@@ -3,7 +3,7 @@
 //! a subnet or a route is refused.
 //!
 //! The data plane has the same list in `programs/gateway/inner_checks.p4`. A test compares both at
-//! the ends of each range (`dev/testkit/tests/gateway_addresses.rs`).
+//! the ends of each range (`dev/testkit/tests/gateway_program/addresses.rs`).
 //!
 //! The list omits special ranges that routers forward (RFC 6890: 100.64.0.0/10, documentation,
 //! benchmarking; RFC 6666: 100::/64, which a tenant can send to a black hole of its own; RFC 3879:

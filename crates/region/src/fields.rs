@@ -71,6 +71,14 @@ pub(crate) fn non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deseriali
     T::deserialize(deserializer).map(Some)
 }
 
+/// Deserializes an optional mapping without required keys. A key without a value is none, although YAML reads
+/// it like an empty mapping: generators write one for what they do not have.
+pub(crate) fn non_null_mapping<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Option::deserialize(deserializer)?.map(Some).ok_or_else(|| D::Error::custom(NO_MAPPING))
+}
+
 /// Deserializes an optional list. A key without a value is an empty list, because generators write
 /// one if they have no items.
 pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -121,6 +129,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
         if self.may_be_null { Ok(Vec::new()) } else { Err(E::custom(NO_VALUE)) }
     }
 }
+
+/// The message about an optional mapping without a value.
+pub(crate) const NO_MAPPING: &str = "a mapping without a value";
 
 /// The message about a required list without a value.
 pub(crate) const NO_VALUE: &str = "a list without a value";

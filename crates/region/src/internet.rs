@@ -5,7 +5,7 @@ use crate::spanned::{NumberWithPos, SourcePos, WithPos};
 use crate::values::Prefix;
 use ipnet::{IpNet, Ipv4Net};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -39,6 +39,10 @@ pub struct Internet {
     /// routes decide (`underlay: kernel`).
     #[serde(default, deserialize_with = "required_list")]
     pub uplinks: Vec<WithPos<NameText>>,
+    /// Answer ARP requests for the public addresses on these uplinks, with the MAC of the uplink: for a router
+    /// on the link that has no route to them by the gateway's own address. Default: no.
+    #[serde(default)]
+    pub answer_arp: bool,
     /// Sets of public addresses that the machines of VPCs share. Default: none.
     #[serde(default, deserialize_with = "required_list")]
     pub nats: Vec<Nat>,
@@ -84,7 +88,7 @@ pub struct ElasticAddress {
 }
 
 /// Protocol of a port forward.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ForwardProtocol {
     /// TCP.

@@ -13,9 +13,11 @@ mod fields;
 mod host_side;
 mod host_uplinks;
 mod internet;
+mod ipv6_internet;
 mod item_list;
 mod load;
 mod model;
+mod nat64;
 mod plain;
 mod prefix_map;
 mod problem;
@@ -28,6 +30,7 @@ mod spanned;
 mod syntax;
 mod underlay_source;
 mod values;
+mod vpc;
 mod yaml;
 
 pub use addresses::{
@@ -36,8 +39,9 @@ pub use addresses::{
 pub use check::{FlatRoute, MAX_PEERINGS, MAX_VNI, ResolvedRegion, RouteScope, RouteTarget, check};
 pub use edit::{Document, Edit};
 pub use entries::{
-    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, KernelSources, NotAGateway,
-    PathMtus, PortStates, RegionPart, TransitPath, changes, defaults, diff, entries, kernel_changes, source_of, visit,
+    Changes, DEFAULT_MTU, EntryKey, EntrySource, GatewayApi, GatewayEntries, IdAssignments, KernelSources,
+    MachineNumbers, NotAGateway, PathMtus, PortStates, RegionPart, TransitPath, changes, defaults, diff, entries,
+    kernel_changes, source_of, visit,
 };
 pub use fields::NameText;
 pub use host_side::{HostSide, PuntRates};
@@ -46,9 +50,11 @@ pub use internet::{
     ADDRESS_PORTS, BLOCK_PORTS, ElasticAddress, FIRST_NAT_PORT, ForwardProtocol, Internet, Nat, NatTimeouts,
     PortForward,
 };
+pub use ipv6_internet::{Inbound, Ipv6Internet, Npt, PrefixTranslation};
 pub use item_list::ItemList;
 pub use load::{MAX_FILE_BYTES, RegionLoadError, load, parse, read, schema};
 pub use model::*;
+pub use nat64::{NAT64_FIRST_SUBSCRIBER, Nat64};
 pub use problem::{MAX_PROBLEMS, Problem, Problems};
 pub use security_groups::{GroupDirection, GroupRule, SecurityGroup};
 pub use services::{Affinity, Backend, BackendState, Service};

@@ -1,9 +1,11 @@
 //! Model of the region file as written. Objects refer to each other by name.
 
-use crate::fields::{NameText, item_list, non_null, optional_list, required_list};
+use crate::fields::{NameText, item_list, non_null, non_null_mapping, optional_list, required_list};
 use crate::host_side::{HostSide, PuntRates};
 use crate::internet::Internet;
+use crate::ipv6_internet::Ipv6Internet;
 use crate::item_list::ItemList;
+use crate::nat64::Nat64;
 use crate::security_groups::SecurityGroup;
 use crate::services::Service;
 use crate::spanned::{NumberWithPos, SourcePos, WithPos};
@@ -11,7 +13,7 @@ use crate::underlay_source::{DEFAULT_MAX_ROUTES, MAIN_TABLE, UnderlaySource};
 use crate::values::{Mac, Ports, Prefix, Protocol, TcpMss};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 /// Least path MTU over IPv4 without `min_path_mtu`: 50 bytes of tunnel, and the least MTU of IPv6 (RFC
 /// 8200, section 5).
@@ -63,6 +65,11 @@ impl RegionFile {
     pub(crate) fn first_public_address(&self) -> Option<SourcePos> {
         let of_services = || self.vpcs.iter().flat_map(Vpc::public_services).map(|(_, _, at)| at).next();
         self.internet.as_ref()?.first_address().or_else(of_services)
+    }
+
+    /// Returns the position of the first way of a VPC to the Internet over IPv6.
+    pub(crate) fn first_ipv6_internet(&self) -> Option<SourcePos> {
+        self.vpcs.iter().find_map(|vpc| Some(vpc.ipv6_internet.as_ref()?.at))
     }
 }
 
@@ -297,6 +304,16 @@ pub struct Vpc {
     #[serde(default, deserialize_with = "non_null")]
     #[schemars(with = "Name")]
     pub nat: Option<Name>,
+    /// The way to the Internet over IPv6: with the addresses of the VPC's subnets, or with others in
+    /// their place. Default: none.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "WithPos<Ipv6Internet>")]
+    pub ipv6_internet: Option<WithPos<Ipv6Internet>>,
+    /// Hosts with IPv4 alone, for machines with IPv6: behind a prefix, by the public addresses of `nat`
+    /// (NAT64). Default: none.
+    #[serde(default, deserialize_with = "non_null_mapping")]
+    #[schemars(with = "WithPos<Nat64>")]
+    pub nat64: Option<WithPos<Nat64>>,
     /// Services: addresses for which machines of the VPC answer in turn. Default: none.
     #[serde(default, deserialize_with = "optional_list")]
     #[schemars(with = "Option<Vec<Service>>")]
@@ -343,6 +360,12 @@ pub struct Vpc {
     #[schemars(with = "NumberWithPos<u32>")]
     #[schemars(range(min = 1, max = 2_097_152))]
     pub max_connections: Option<NumberWithPos<u32>>,
+    /// Where packets are judged or translated by their flow: most datagrams in fragments at one time, for
+    /// each version of IP. Default 65536, a quarter of the table.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schemars(with = "NumberWithPos<u32>")]
+    #[schemars(range(min = 1, max = 262_144))]
+    pub max_datagrams: Option<NumberWithPos<u32>>,
     /// Accept packets of the VPC only from servers with machines of it and from remotes of its
     /// routes. Otherwise, they are accepted from all servers and remotes.
     #[serde(default)]
@@ -389,79 +412,6 @@ impl Extension {
     /// Returns the bit of this kind in the gateway's tables (programs/gateway/metadata.p4).
     pub fn bit(self) -> u8 {
         1 << self as u8
-    }
-}
-
-/// Entries of each table of flows in programs/gateway/groups_track.p4.
-pub(crate) const FLOW_TABLE_SIZE: u32 = 4_194_304;
-/// Connections to services for which programs/gateway/nat_session.p4 has room, with an entry for each
-/// direction.
-pub(crate) const MAX_CONNECTIONS: u32 = 2_097_152;
-/// Most connections to services of a VPC, without `max_connections`.
-const DEFAULT_MAX_CONNECTIONS: u32 = MAX_CONNECTIONS / 4;
-/// Most flows of a VPC, without `max_flows`.
-const DEFAULT_MAX_FLOWS: u32 = FLOW_TABLE_SIZE / 4;
-
-impl Vpc {
-    /// Returns whether the gateway answers these requests.
-    pub fn answers(&self, requests: Answer) -> bool {
-        self.answer.iter().any(|answer| answer.value == requests)
-    }
-
-    /// Returns how many flows of security groups the VPC may have.
-    pub(crate) fn flow_limit(&self) -> u32 {
-        self.max_flows.map_or(DEFAULT_MAX_FLOWS, |flows| flows.value)
-    }
-
-    /// Returns how many connections to services the VPC may have.
-    pub(crate) fn connection_limit(&self) -> u32 {
-        self.max_connections.map_or(DEFAULT_MAX_CONNECTIONS, |connections| connections.value)
-    }
-
-    /// Returns a VPC with the name and VNI of `of` and nothing else.
-    pub(crate) fn name_and_vni_only(of: &Vpc) -> Vpc {
-        Vpc {
-            name: of.name.clone(),
-            vni: of.vni,
-            subnets: Vec::new(),
-            gateways: Vec::new(),
-            answer: Vec::new(),
-            tcp_mss: None,
-            nat: None,
-            services: Vec::new(),
-            routes: Vec::new(),
-            route_tables: Vec::new(),
-            policy: Vec::new(),
-            acl: Vec::new(),
-            acl_default: AclAction::default(),
-            security_groups: Vec::new(),
-            keep_established: false,
-            tcp_pick_up: false,
-            max_flows: None,
-            max_connections: None,
-            strict_sources: false,
-            drop: Vec::new(),
-        }
-    }
-
-    /// Iterates over the services with an address in the VPC, with the position of that address.
-    pub(crate) fn service_addresses(&self) -> impl Iterator<Item = (Ipv4Addr, SourcePos)> {
-        self.services.iter().filter_map(|service| Some((service.addresses()[0]?, service.address.as_ref()?.at)))
-    }
-
-    /// Iterates over the services with a public address, with the position of that address.
-    pub(crate) fn public_services(&self) -> impl Iterator<Item = (&Service, Ipv4Addr, SourcePos)> {
-        self.services.iter().filter_map(|service| Some((service, service.addresses()[1]?, service.public.as_ref()?.at)))
-    }
-
-    /// Returns whether a service has a public address, a wrong one, too.
-    pub(crate) fn has_public_services(&self) -> bool {
-        self.services.iter().any(|service| service.public.is_some())
-    }
-
-    /// Returns the bits of the extensions that the VPC drops.
-    pub fn dropped_extensions(&self) -> u8 {
-        self.drop.iter().fold(0, |bits, kind| bits | kind.bit())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::fields::{NameText, non_null, optional_list};
 use crate::internet::ForwardProtocol;
 use crate::spanned::{NumberWithPos, WithPos};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Number of backends for which a service has slots, without `max_backends`.
@@ -53,7 +53,7 @@ pub struct Service {
 }
 
 /// Unit that has one backend.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Affinity {
     /// A connection: addresses and ports of both sides.
@@ -92,7 +92,7 @@ impl Backend {
 }
 
 /// Which connections a backend has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendState {
     /// New and old ones.

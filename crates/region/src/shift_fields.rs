@@ -3,10 +3,12 @@
 use crate::check::FlatRoute;
 use crate::host_side::{HostSide, PuntRates};
 use crate::internet::{ElasticAddress, Internet, Nat, NatTimeouts, PortForward};
+use crate::ipv6_internet::{Ipv6Internet, PrefixTranslation};
 use crate::model::{
     AclRule, Answer, Extension, Gateway, IcmpLimits, IcmpRates, Peering, PolicyRoute, RegionFile, Remote, RemoteKind,
     Route, RouteTable, Server, Uplink, Vm, Vpc,
 };
+use crate::nat64::Nat64;
 use crate::security_groups::{GroupRule, SecurityGroup};
 use crate::services::{Backend, Service};
 use crate::shift::{Shift, ShiftInside};
@@ -38,7 +40,7 @@ macro_rules! shift_fields {
 
 shift_fields!(Shift::relocate for RegionFile: region, gateway, uplinks, servers, remotes, internet, vpcs, peerings, vms; fixed:);
 shift_fields!(Shift::relocate for Vm: name, vpc, server, mac, addresses, groups; fixed:);
-shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, services, routes, route_tables, policy, acl, security_groups, max_flows, max_connections, drop; fixed: acl_default, strict_sources, keep_established, tcp_pick_up);
+shift_fields!(Shift::relocate for Vpc: name, vni, subnets, gateways, answer, tcp_mss, nat, ipv6_internet, nat64, services, routes, route_tables, policy, acl, security_groups, max_flows, max_connections, max_datagrams, drop; fixed: acl_default, strict_sources, keep_established, tcp_pick_up);
 shift_fields!(Shift::relocate for SecurityGroup: name, rules; fixed:);
 shift_fields!(Shift::relocate for Service: name, address, public, port, max_backends, backends; fixed: protocol, affinity);
 shift_fields!(Shift::relocate for Backend: vm, port, weight; fixed: state);
@@ -55,7 +57,10 @@ shift_fields!(Shift::relocate for IcmpLimits: too_big, other, reply, neighbours;
 shift_fields!(Shift::relocate for IcmpRates: vm, vpc; fixed:);
 shift_fields!(Shift::relocate for Server: name, address, uplinks; fixed:);
 shift_fields!(Shift::relocate for Remote: name, kind, address, vni, mac, uplinks, sources; fixed:);
-shift_fields!(Shift::relocate for Internet: uplinks, nats, elastic, forwards, refuse, timeouts; fixed:);
+shift_fields!(Shift::relocate for Internet: uplinks, nats, elastic, forwards, refuse, timeouts; fixed: answer_arp);
+shift_fields!(ShiftInside::relocate_inside for Ipv6Internet: subnets, translate; fixed: inbound);
+shift_fields!(ShiftInside::relocate_inside for Nat64: prefix; fixed:);
+shift_fields!(Shift::relocate for PrefixTranslation: inside, outside; fixed:);
 shift_fields!(Shift::relocate for ElasticAddress: address, vpc, vm; fixed:);
 shift_fields!(Shift::relocate for PortForward: address, port, vpc, vm, vm_port; fixed: protocol);
 shift_fields!(Shift::relocate for Nat: name, addresses, ports_per_vm; fixed:);

@@ -1,6 +1,6 @@
 //! Translates errors of the YAML reader into messages for the authors of region files.
 
-use crate::fields::NO_VALUE;
+use crate::fields::{NO_MAPPING, NO_VALUE};
 use crate::problem::did_you_mean;
 use crate::spanned::SourcePos;
 use crate::values::{quoted, visible};
@@ -119,6 +119,9 @@ fn explain_model_error(error: &Error, text: &str, at: SourcePos) -> MessageAndHe
             let message = first_line(&error.to_string());
             if message.contains(NO_VALUE) {
                 return (NO_VALUE.to_owned(), WRITE_A_VALUE.into());
+            }
+            if message.contains(NO_MAPPING) {
+                return (NO_MAPPING.to_owned(), "write `{}` for the defaults, or remove the key".into());
             }
             if message.contains("invalid IP address") {
                 let help = "write it as in 192.0.2.1 or 2001:db8::1: no leading zeros, no prefix length";

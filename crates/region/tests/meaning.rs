@@ -1,6 +1,6 @@
 //! Checks keys that affect the handling of packets: sources of VXLAN, options and extension
 //! headers, ICMP types, ports of all protocols that have them, and transit lists. Problems have a
-//! position and a fix. `dev/testkit/tests/gateway_entries.rs` tests the resulting entries.
+//! position and a fix. `dev/testkit/tests/gateway_program/entries.rs` tests the resulting entries.
 
 use expect_test::{Expect, expect};
 

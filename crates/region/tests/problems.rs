@@ -219,6 +219,7 @@ fn limits_of_flows_and_connections() {
 - {name: c, vni: 3, subnets: [10.2.0.0/24], max_flows: 100}
 - {name: d, vni: 4, subnets: [10.3.0.0/24], max_connections: 100}
 - {name: e, vni: 5, subnets: [10.4.0.0/24], max_connections: 2097153, services: [{name: s, address: 10.4.0.100, protocol: tcp, port: 1}]}
+- {name: f, vni: 6, subnets: [10.5.0.0/24], max_datagrams: 262145}
 ",
         expect![[r#"
             r.yaml:6:56: `max_flows: 0` of VPC `a` is out of range
@@ -230,7 +231,9 @@ fn limits_of_flows_and_connections() {
             r.yaml:9:62: VPC `d` has `max_connections`, and no services
                 help: remove it, or write `services`
             r.yaml:10:62: `max_connections: 2097153` of VPC `e` is out of range
-                help: use 1 to 2097152, the size of the table"#]],
+                help: use 1 to 2097152, the size of the table
+            r.yaml:11:60: `max_datagrams: 262145` of VPC `f` is out of range
+                help: use 1 to 262144, the size of the table"#]],
     );
 }
 
@@ -252,7 +255,7 @@ fn values_of_the_wrong_form() {
         "vpcs:\n- {name: a, vni: 1, colour: red}\n",
         expect![[r#"
             r.yaml:6:21: there is no key `colour` here
-                help: the keys here are name, vni, subnets, gateways, answer, tcp_mss, nat, services, routes, route_tables, policy, acl, acl_default, security_groups, keep_established, tcp_pick_up, max_flows, max_connections, strict_sources, drop"#]],
+                help: the keys here are name, vni, subnets, gateways, answer, tcp_mss, nat, ipv6_internet, nat64, services, routes, route_tables, policy, acl, acl_default, security_groups, keep_established, tcp_pick_up, max_flows, max_connections, max_datagrams, strict_sources, drop"#]],
     );
     check(
         "vpcs: [",

@@ -51,15 +51,20 @@ fn everything() -> Value {
             "sources": ["198.51.100.0/24"],
         }],
         "internet": {
-            "uplinks": ["v"], "nats": [{"name": "n", "addresses": "203.0.113.0/28", "ports_per_vm": 128}],
+            "uplinks": ["v"], "answer_arp": true, "nats": [{"name": "n", "addresses": "203.0.113.0/28", "ports_per_vm": 128}],
             "elastic": [{"address": "203.0.113.40", "vpc": "a", "vm": "10.0.0.5"}],
             "forwards": [{"address": "203.0.113.1", "protocol": "tcp", "port": 443, "vpc": "a", "vm": "10.0.0.6", "vm_port": 8443}],
             "refuse": ["10.0.0.0/8"], "timeouts": {"udp": 300, "icmp": 60, "tcp_transitory": 240, "tcp_established": 7440},
         },
         "vpcs": [
             {
-                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24"], "gateways": ["10.0.0.254"], "answer": ["echo", "neighbours"],
+                "name": "a", "vni": 1, "subnets": ["10.0.0.0/24", "fd00:1::/64"], "gateways": ["10.0.0.254"], "answer": ["echo", "neighbours"],
                 "tcp_mss": 1360, "nat": "n",
+                "ipv6_internet": {
+                    "inbound": "answers", "subnets": ["fd00:1::/64"],
+                    "translate": [{"inside": "fd00:1::/64", "outside": "2001:db8:1::/64"}],
+                },
+                "nat64": {"prefix": "64:ff9b::/96"},
                 "services": [{
                     "name": "w", "address": "10.0.0.100", "public": "203.0.113.60", "protocol": "tcp", "port": 80,
                     "affinity": "client", "max_backends": 3,
@@ -88,7 +93,7 @@ fn everything() -> Value {
                         {"direction": "ingress", "from_group": "g"}, {"direction": "egress", "to": "10.1.0.0/24"},
                     ]},
                 ],
-                "keep_established": true, "tcp_pick_up": true, "max_flows": 1000, "max_connections": 1000,
+                "keep_established": true, "tcp_pick_up": true, "max_flows": 1000, "max_connections": 1000, "max_datagrams": 1000,
             },
             {"name": "b", "vni": 2},
         ],

@@ -5,8 +5,8 @@ use super::{NameIndex, names, usable};
 use crate::internet::{ADDRESS_PORTS, BLOCK_PORTS, Internet, Nat, address_count, ipv4_network};
 use crate::model::RegionFile;
 use crate::problem::ProblemCollector;
-use crate::spanned::{SourcePos, WithPos};
-use crate::values::{Prefix, quoted};
+use crate::spanned::SourcePos;
+use crate::values::quoted;
 use ipnet::Ipv4Net;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -32,13 +32,17 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, uplinks: &
     let index = names::index_names(report, "NAT", nats.map(|nat| &nat.name));
     let mut found = ResolvedInternet { uplinks: Vec::new(), vpc_nats: Vec::new() };
     if let Some(internet) = &file.internet {
-        let first = file.first_public_address();
+        let first = file.first_public_address().or(file.first_ipv6_internet());
         let at = first.unwrap_or(file.region.at);
         if first.is_none() {
-            let help = "add some to `nats`, `elastic`, `forwards` or services, or remove `internet`";
+            let help = "add some to `nats`, `elastic`, `forwards` or services, or `ipv6_internet` to a VPC, or remove `internet`";
             report.add(at, "`internet` has no public addresses", help);
         }
         found.uplinks = resolve_uplinks(report, file, ("the Internet", at), &internet.uplinks, uplinks);
+        if internet.answer_arp && internet.uplinks.is_empty() {
+            let help = "name the uplinks in `uplinks`, or remove `answer_arp`";
+            report.add(at, "`answer_arp` without `uplinks`: on no link of the Internet", help);
+        }
         check_nats(report, file, internet);
         check_refused(report, internet);
         if internet.timeouts.as_ref().is_some_and(|timeouts| timeouts.written().next().is_none()) {
@@ -110,15 +114,7 @@ fn check_ports(report: &mut ProblemCollector, nat: &Nat) {
 
 fn check_refused(report: &mut ProblemCollector, internet: &Internet) {
     for prefix in internet.refuse.iter().flatten() {
-        check_v4(report, prefix);
         usable::check_network(report, prefix);
-    }
-}
-
-fn check_v4(report: &mut ProblemCollector, prefix: &WithPos<Prefix>) {
-    if prefix.network().addr().is_ipv6() {
-        let message = format!("{} is of IPv6, and a NAT is for IPv4", prefix.value);
-        report.add(prefix.at, message, "remove it");
     }
 }
 
@@ -132,10 +128,10 @@ fn check_vpcs(report: &mut ProblemCollector, file: &RegionFile, nats: &NameIndex
             continue;
         };
         found.push(names::resolve(report, "NAT", name, nats));
-        let subnets = vpc.subnets.iter().filter_map(|subnet| ipv4_network(subnet.network()));
+        let subnets = vpc.ipv4_subnets().map(|(subnet, _)| subnet);
         let (before, own) = (machines, subnets.map(address_count).sum::<u64>());
         machines += own;
-        if own == 0 {
+        if own == 0 && vpc.nat64.is_none() {
             let message = format!("VPC {} has a NAT, but no subnet of IPv4", quoted(&vpc.name));
             report.add(name.at, message, "add a subnet, or remove `nat`");
         }

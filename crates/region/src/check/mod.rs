@@ -6,8 +6,10 @@ mod acl;
 mod elastic;
 mod host;
 mod internet;
+mod ipv6_internet;
 mod match_fields;
 mod names;
+mod nat64;
 pub(crate) mod number_notation;
 mod routes;
 mod security_groups;
@@ -114,6 +116,8 @@ fn check_into(mut report: ProblemCollector, file: RegionFile) -> Result<Resolved
     let subnets = vpcs::check(&mut report, &file);
     let internet::ResolvedInternet { uplinks: internet_uplinks, vpc_nats } =
         internet::check(&mut report, &file, &uplinks);
+    ipv6_internet::check(&mut report, &file);
+    nat64::check(&mut report, &file);
     let elastic::ResolvedVpcs { elastic: elastic_vpcs, forwards: forward_vpcs } =
         elastic::check(&mut report, &file, &vpcs);
     let peers = vpcs::check_peerings(&mut report, &file, &vpcs);

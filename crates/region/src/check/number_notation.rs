@@ -89,7 +89,7 @@ fn numbers_of(vpcs: &[Vpc]) -> Vec<(SourcePos, u32)> {
     let mut all = Vec::new();
     for vpc in vpcs {
         all.push(of(&vpc.vni));
-        all.extend(vpc.max_flows.iter().chain(&vpc.max_connections).map(of));
+        all.extend(vpc.max_flows.iter().chain(&vpc.max_connections).chain(&vpc.max_datagrams).map(of));
         all.extend(vpc.acl.iter().map(|rule| of(&rule.priority)));
         let icmp = vpc.acl.iter().flat_map(|rule| rule.icmp_type.iter().chain(&rule.icmp_code));
         all.extend(icmp.map(|number| (number.digits, u32::from(number.value))));

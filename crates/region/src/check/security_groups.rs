@@ -4,10 +4,11 @@ use super::match_fields::MatchFields;
 use super::vpcs::check_limit;
 use super::{NameIndex, names, usable};
 use crate::entries::policy_rows;
-use crate::model::{FLOW_TABLE_SIZE, RegionFile, Vpc};
+use crate::model::{RegionFile, Vpc};
 use crate::problem::ProblemCollector;
 use crate::security_groups::{GroupDirection, GroupRule, SecurityGroup};
 use crate::spanned::{SourcePos, WithPos};
+use crate::vpc::FLOW_TABLE_SIZE;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Maximum number of security groups of a VPC.
@@ -23,7 +24,7 @@ pub(crate) const MAX_POLICY_ROWS: usize = 1 << 14;
 pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile, vpcs: &NameIndex) {
     let groups: Vec<NameIndex> = file.vpcs.iter().map(|vpc| check_groups(report, vpc)).collect();
     for vpc in &file.vpcs {
-        let is_tracked = !vpc.security_groups.is_empty();
+        let is_tracked = !vpc.security_groups.is_empty() || vpc.takes_only_answers();
         let missing = "security groups: its flows are not tracked";
         let limit = ("max_flows", vpc.max_flows, FLOW_TABLE_SIZE);
         check_limit(report, vpc, limit, (is_tracked, missing, "`security_groups`"));

@@ -5,6 +5,7 @@ use crate::model::{RegionFile, Vpc};
 use crate::prefix_map::PrefixMap;
 use crate::problem::ProblemCollector;
 use crate::spanned::{NumberWithPos, SourcePos};
+use crate::vpc::DATAGRAM_TABLE_SIZE;
 use ipnet::IpNet;
 use std::collections::{HashMap, HashSet};
 
@@ -23,6 +24,7 @@ pub(super) fn check(report: &mut ProblemCollector, file: &RegionFile) -> Vec<Vpc
                 let message = format!("VNI {} is used twice, first in line {line}", *vpc.vni);
                 report.add(vpc.vni.at, message, "give each VPC a VNI of its own");
             }
+            check_limit(report, vpc, ("max_datagrams", vpc.max_datagrams, DATAGRAM_TABLE_SIZE), (true, "", ""));
             let subnets = check_subnets(report, vpc);
             check_gateways(report, vpc, &subnets);
             subnets

@@ -6,6 +6,7 @@ use super::{EditItems, VpcRoutes, exceeds_limits};
 use crate::check::{FlatRoute, ResolvedRegion, RouteTarget, check, number_notation};
 use crate::item_list::ItemList;
 use crate::model::{RegionFile, Vm, Vpc};
+use crate::nat64::MAX_NAT64_MACHINES;
 use crate::plain::{PlainCursor, read_item};
 use crate::problem::ProblemCollector;
 use crate::shift::Shift;
@@ -70,13 +71,20 @@ pub(super) fn edit_vms(
         ..underlay_only(region, |vpc| vpcs.contains(&vpc))
     };
     let checked = check("", part).ok()?;
-    if are_names_taken(region, names, &old, &new) {
+    if are_names_taken(region, names, &old, &new) || has_too_many_machines(region, &old, &new) {
         return None;
     }
     let full: Vec<usize> = vpcs.iter().copied().collect();
     let places = checked.vm_locations[..count].iter().map(|(vpc, server)| (full[*vpc], *server));
     let new = new.into_iter().zip(places).collect();
     Some((vpcs, EditItems::Vms(old, new)))
+}
+
+/// Returns whether machines of VPCs with NAT64 could have more addresses than there are numbers.
+fn has_too_many_machines(region: &ResolvedRegion, old: &Range<usize>, new: &[Vm]) -> bool {
+    let kept = region.machines_of(|vpc| region.file.vpcs[vpc].nat64.is_some()).filter(|at| !old.contains(at));
+    let addresses: usize = kept.map(|at| region.file.vms[at].addresses.len()).sum();
+    addresses > 0 && addresses + new.iter().map(|vm| vm.addresses.len()).sum::<usize>() > MAX_NAT64_MACHINES
 }
 
 /// Returns whether a machine outside of `old` has the name of a new one.
@@ -112,7 +120,10 @@ pub(super) fn edit_vpcs(
     let has_nat = new.iter().chain(&file.vpcs[old.clone()]).any(|vpc| vpc.nat.is_some());
     // Public addresses belong to the underlay.
     let is_public = new.iter().chain(&file.vpcs[old.clone()]).any(Vpc::has_public_services);
-    if has_nat || is_public || !same_names || others.into_iter().any(|at| vnis.contains(&file.vpcs[at].vni)) {
+    // Prefixes on the Internet are of one VPC, and the underlay has a route for them.
+    let has_ipv6 = new.iter().chain(&file.vpcs[old.clone()]).any(|vpc| vpc.ipv6_internet.is_some());
+    if has_nat || is_public || has_ipv6 || !same_names || others.into_iter().any(|at| vnis.contains(&file.vpcs[at].vni))
+    {
         return None;
     }
     let reached = connected_vpcs(region, old.clone());

@@ -6,8 +6,9 @@
 //! reassemble them without the first one.
 
 use super::EntryBuilder;
-use super::gateway_tables::{GatewayTable, exact, number};
+use super::gateway_tables::{exact, number};
 use super::icmp::subnet_gateway;
+use super::table_finder::GatewayTable;
 use crate::check::acl_directions;
 use crate::model::{AclAction, AclRule, Answer, Vpc};
 use crate::spanned::SourcePos;

@@ -31,6 +31,25 @@ impl EntryBuilder<'_> {
         self.add_elastic(internet);
         self.add_forwards(internet);
         self.add_public_services();
+        self.add_ipv6_prefixes();
+    }
+
+    /// Adds the subnets of VPCs with machines that the Internet reaches: nothing from there has an address of
+    /// these VPCs.
+    pub(super) fn add_own_subnets(&mut self) {
+        let (region, part) = (self.region, self.part);
+        for (v, vpc) in region.file.vpcs.iter().enumerate().filter(|(v, _)| part.has_vpc(*v)) {
+            let has_address = region.elastic_vpcs.contains(&v) || region.forward_vpcs.contains(&v);
+            if !has_address && !vpc.has_public_services() {
+                continue;
+            }
+            let id = self.numbers.vpcs[&*vpc.name.value];
+            let subnets: BTreeMap<Ipv4Net, SourcePos> = vpc.ipv4_subnets().collect();
+            for (subnet, at) in subnets {
+                let entry = self.api.internet.internet_source.entry(vec![exact(id), lpm(subnet.into())], 0, vec![]);
+                self.add_entry(entry, at, format_args!("VPC {}: subnet {subnet}", vpc.name.value));
+            }
+        }
     }
 
     /// Returns whether the machine of a subnet of one address has a public address.
@@ -55,7 +74,7 @@ impl EntryBuilder<'_> {
             let inbound = self.api.own_address[0].entry(vec![exact(number(address))], ELASTIC, args);
             self.add_entry(inbound, at, format_args!("{what}"));
             let keys = vec![exact(id), lpm(vm.into())];
-            let outbound = self.api.nat_source.entry(keys, TRANSLATE_VM, vec![number(address)]);
+            let outbound = self.api.internet.nat_source.entry(keys, TRANSLATE_VM, vec![number(address)]);
             self.add_entry(outbound, at, format_args!("{what}"));
         }
     }
@@ -69,9 +88,9 @@ impl EntryBuilder<'_> {
         }
         for ((v, vm), at) in machines {
             let vpc = &region.file.vpcs[v];
-            let (action, args) = self.with_forwards(internet, v, vm);
+            let (action, args) = self.with_forwards(v, vm);
             let keys = vec![exact(self.numbers.vpcs[&*vpc.name.value]), lpm(vm.into())];
-            let entry = self.api.nat_source.entry(keys, action, args);
+            let entry = self.api.internet.nat_source.entry(keys, action, args);
             self.add_entry(entry, at, format_args!("VPC {}: port forwards to {vm}", vpc.name.value));
         }
     }
@@ -87,17 +106,17 @@ impl EntryBuilder<'_> {
             vec![exact(vpc), exact(is_outbound), protocol, exact(number(of)), exact(port)]
         };
         let args = vec![id.into(), vpc.vni.value.into(), number(vm), vm_port.into(), self.mss_of(vpc)];
-        let inbound = self.api.forwards.entry(key(INTERNET, 0, address, port.value), TO_VM, args);
+        let inbound = self.api.internet.forwards.entry(key(INTERNET, 0, address, port.value), TO_VM, args);
         self.add_entry(inbound, port.at, format_args!("{what}"));
         let args = vec![number(address), port.value.into()];
-        let outbound = self.api.forwards.entry(key(id, 1, vm, vm_port), TO_INTERNET, args);
+        let outbound = self.api.internet.forwards.entry(key(id, 1, vm, vm_port), TO_INTERNET, args);
         self.add_entry(outbound, port.at, format_args!("{what}"));
     }
 
     /// Returns the action and arguments for a machine with port forwards: its other packets belong to the
     /// NAT of its subnet, if the VPC has one.
-    fn with_forwards(&self, internet: &Internet, vpc: usize, vm: IpAddr) -> (usize, Vec<BigUint>) {
-        let nat = self.region.vpc_nats.get(vpc).copied().flatten().and_then(|nat| internet.nats.get(nat));
+    fn with_forwards(&self, vpc: usize, vm: IpAddr) -> (usize, Vec<BigUint>) {
+        let nat = self.nat_of(vpc);
         let vpc = &self.region.file.vpcs[vpc];
         let subnets = vpc.subnets.iter().map(|subnet| subnet.network()).filter(|subnet| subnet.contains(&vm));
         let subnet = subnets.max_by_key(IpNet::prefix_len).and_then(ipv4_network);

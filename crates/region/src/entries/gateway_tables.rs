@@ -1,39 +1,10 @@
-//! Looks up the gateway program's tables and actions by name.
+//! The gateway program's tables and actions.
 
-use entries::{ActionSpec, TableEntry};
-use ir::{ActionCall, ActionId, ExternId, KeyMatch, Pipeline, TableId};
+use super::internet_tables::InternetTables;
+use super::table_finder::{FamilyPair, GatewayTable, GatewayTableFinder, NotAGateway};
+use ir::{ExternId, KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use std::net::IpAddr;
-
-/// Error: a program lacks an object of the gateway program.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the program `{program}` has no {what}; a region file needs programs/gateway/gateway.p4 or a program with its tables (programs/gateway/TABLES.md)"
-)]
-pub struct NotAGateway {
-    /// Name of the program.
-    pub program: String,
-    /// The missing object.
-    pub what: String,
-}
-
-/// A table and the actions that its entries use.
-#[derive(Clone, Debug)]
-pub(super) struct GatewayTable<const N: usize> {
-    pub(super) id: TableId,
-    pub(super) actions: [ActionId; N],
-}
-
-impl<const N: usize> GatewayTable<N> {
-    /// Returns an entry with the action of index `action`.
-    pub(super) fn entry(&self, keys: Vec<KeyMatch>, action: usize, args: Vec<BigUint>) -> TableEntry {
-        TableEntry::new(self.id, keys, self.call(action, args))
-    }
-    /// Returns a call of the action of index `action`.
-    pub(super) fn call(&self, action: usize, args: Vec<BigUint>) -> ActionSpec {
-        ActionSpec::Call(ActionCall { action: self.actions[action], args })
-    }
-}
 
 /// Meaning of the first key of a tenant table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,9 +18,6 @@ pub(super) enum TenantKey {
     /// The number of a policy.
     Policy,
 }
-
-/// The tables of both IP versions, IPv4 first.
-pub(super) type FamilyPair<const N: usize> = [GatewayTable<N>; 2];
 
 /// The gateway's tables and actions.
 #[derive(Clone, Debug)]
@@ -69,7 +37,8 @@ pub struct GatewayApi {
     pub(super) vpc_source: FamilyPair<1>,
     pub(super) policy_route: FamilyPair<1>,
     /// Actions: the scopes, the absence of a route, peers with a limit of TCP segments, services.
-    pub(super) route: FamilyPair<9>,
+    /// Routes to hosts with IPv4 alone, the last action, are over IPv6.
+    pub(super) route: FamilyPair<10>,
     pub(super) acl_out: FamilyPair<5>,
     pub(super) acl_in: FamilyPair<5>,
     /// Actions: machines on servers over IPv4 and over IPv6, addresses at which the gateway
@@ -87,12 +56,8 @@ pub struct GatewayApi {
     /// Actions: addresses of a subnet, all others (the default action).
     pub(super) subnet_gateway_v6: GatewayTable<2>,
     pub(super) icmp_limits: GatewayTable<1>,
-    /// Actions: machines of a subnet, all other sources of a VPC, machines with port forwards with and
-    /// without a NAT, machines with elastic addresses.
-    pub(super) nat_source: GatewayTable<5>,
-    /// Actions: from machines, to machines, to services.
-    pub(super) forwards: GatewayTable<3>,
-    pub(super) nat_refused: GatewayTable<1>,
+    /// Packets to and from the Internet, and fragments.
+    pub(super) internet: InternetTables,
     /// Services by their addresses and ports.
     pub(super) services: GatewayTable<1>,
     /// Eight slots of a service each.
@@ -126,6 +91,7 @@ impl GatewayApi {
             ("no_route", 0),
             ("peer_limited", 4),
             ("service", 3),
+            ("nat64", 1),
         ];
         let underlay_routes =
             &[("via_next_hop", 1), ("via_group", 2), ("via_limited_next_hop", 2), ("via_limited_group", 3)];
@@ -175,29 +141,16 @@ impl GatewayApi {
                 &[("gateway_v6", 1), ("outside_v6", 1)],
             )?,
             icmp_limits: find.table("icmp_limit.icmp_limits", 1, &[("set_limits", 4)])?,
-            nat_source: find.table(
-                "nat_source.nat_source",
-                2,
-                &[
-                    ("translate_subnet", 6),
-                    ("no_nat", 0),
-                    ("translate_with_forwards", 6),
-                    ("translate_forwards", 0),
-                    ("translate_vm", 1),
-                ],
-            )?,
-            forwards: find.table(
-                "nat_forward.forwards",
-                5,
-                &[("forward_to_internet", 2), ("forward_to_vm", 5), ("forward_to_service", 7)],
-            )?,
+            internet: InternetTables::new(&find)?,
             services: find.table("service_port.services", 4, &[("service", 3)])?,
             service_slots: find.table("service_choice.slots", 5, &[("eight_slots", 1)])?,
             service_backends: find.table("service_choice.backends", 5, &[("backend", 4)])?,
             service_members: find.table("service_backend.members", 4, &[("serves", 3), ("is_down", 3)])?,
-            nat_refused: find.table("nat_source.nat_refused", 1, &[("not_internet", 0)])?,
             members: [find.pair("groups.member_from.v", 2, members)?, find.pair("groups.member_to.v", 2, members)?],
-            group_rules: [find.pair("groups.rules_out.v", 5, rules)?, find.pair("groups.rules_in.v", 5, rules)?],
+            group_rules: [
+                find.pair("groups.judge.rules_out.v", 5, rules)?,
+                find.pair("groups.judge.rules_in.v", 5, rules)?,
+            ],
             vpc_counters: vec![find.counter("tenancy.vpc_received")?, find.counter("encap.vpc_forwarded")?],
         })
     }
@@ -214,7 +167,6 @@ impl GatewayApi {
         let GatewayApi { own_mac, tunnel, source, own_address, tenant, vpc_source, policy_route, .. } = self;
         let GatewayApi { route, acl_out, acl_in, vm_nc, remote, underlay_route, next_hop, .. } = self;
         let icmp = [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id, self.icmp_limits.id];
-        let nat = [self.nat_source.id, self.nat_refused.id, self.forwards.id];
         let single = [own_mac.id, self.own_vlan.id, self.group_vlan.id, tenant.id, remote.id, next_hop.id];
         single
             .into_iter()
@@ -229,7 +181,7 @@ impl GatewayApi {
             .chain(ids(vm_nc))
             .chain(ids(underlay_route))
             .chain(icmp)
-            .chain(nat)
+            .chain(self.internet.tables())
             .chain(self.service_tables())
             .chain(self.members.iter().chain(&self.group_rules).flat_map(ids))
     }
@@ -243,7 +195,7 @@ impl GatewayApi {
 
     /// Returns whether entries of the table can stand for public addresses of machines.
     pub(super) fn has_public_addresses(&self, table: TableId) -> bool {
-        table == self.own_address[0].id || table == self.forwards.id
+        [self.own_address[0].id, self.internet.forwards.id, self.internet.vpc_prefix.id].contains(&table)
     }
 
     /// Returns how the first key of a table identifies a VPC. `None` for tables of the underlay.
@@ -261,10 +213,10 @@ impl GatewayApi {
             ids(&self.policy_route),
             ids(&self.vpc_source),
             [self.subnet_gateway_v4.id, self.subnet_gateway_v6.id],
-            [self.nat_source.id; 2],
         ]
         .concat()
         .contains(&table)
+            || is_in(&self.internet.tables_by_vpc())
             || is_in(&self.service_tables())
         {
             Some(TenantKey::List)
@@ -277,54 +229,6 @@ impl GatewayApi {
 /// Returns the ids of the tables of both IP versions.
 fn ids<const N: usize>(pair: &FamilyPair<N>) -> [TableId; 2] {
     [pair[0].id, pair[1].id]
-}
-
-/// Name of the control that contains all tables.
-const CONTROL: &str = "gateway";
-
-struct GatewayTableFinder<'a>(&'a Pipeline);
-
-impl GatewayTableFinder<'_> {
-    fn table<const N: usize>(
-        &self,
-        name: &str,
-        keys: usize,
-        actions: &[(&str, usize); N],
-    ) -> Result<GatewayTable<N>, NotAGateway> {
-        let full = format!("{CONTROL}.{name}");
-        let found = self.0.tables.iter().find(|(_, t)| t.preamble.name == full && t.keys.len() == keys);
-        let (id, table) = found.ok_or_else(|| self.missing(format!("table `{full}` with {keys} keys")))?;
-        let mut ids = [ActionId(0); N];
-        for (slot, (action, params)) in ids.iter_mut().zip(actions) {
-            let is_it = |a: ActionId| {
-                let a = &self.0.actions[a];
-                a.preamble.name.rsplit('.').next() == Some(action) && a.params.len() == *params
-            };
-            let found = table.actions.iter().map(|a| a.action).find(|a| is_it(*a));
-            *slot = found
-                .ok_or_else(|| self.missing(format!("action `{action}` with {params} parameters in table `{full}`")))?;
-        }
-        Ok(GatewayTable { id, actions: ids })
-    }
-
-    fn pair<const N: usize>(
-        &self,
-        name: &str,
-        keys: usize,
-        actions: &[(&str, usize); N],
-    ) -> Result<FamilyPair<N>, NotAGateway> {
-        Ok([self.table(&format!("{name}4"), keys, actions)?, self.table(&format!("{name}6"), keys, actions)?])
-    }
-
-    fn counter(&self, name: &str) -> Result<ExternId, NotAGateway> {
-        let full = format!("{CONTROL}.{name}");
-        let found = self.0.externs.iter().find(|(_, e)| e.preamble.name == full);
-        found.map(|(id, _)| id).ok_or_else(|| self.missing(format!("counter `{full}`")))
-    }
-
-    fn missing(&self, what: String) -> NotAGateway {
-        NotAGateway { program: self.0.name.clone(), what }
-    }
 }
 
 /// Returns 0 for IPv4 and 1 for IPv6: the index into a [`FamilyPair`] and into pairs of actions.

@@ -2,6 +2,7 @@
 
 use super::PortStates;
 use super::internet::{NumberRanges, assign_ranges, public_ranges, subscriber_ranges};
+use super::machine_numbers::MachineNumbers;
 use crate::check::{FlatRoute, MAX_NAT_SUBSCRIBERS, MAX_PUBLIC_ADDRESSES, MAX_TRANSIT_PATHS, MAX_VPCS, ResolvedRegion};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,8 @@ pub struct IdAssignments {
     pub public_addresses: NumberRanges<Ipv4Net>,
     /// First numbers of machines in the pool of ports, by VPC and subnet.
     pub nat_subscribers: NumberRanges<(String, Ipv4Net)>,
+    /// Machines with NAT64. It stays the last stored field: older versions have not stored it.
+    pub nat64_machines: MachineNumbers,
     /// State of the ports, by which groups share out their next hops. It is not stored, because each
     /// process observes it anew.
     #[serde(skip)]
@@ -58,7 +61,7 @@ pub struct TransitPath {
 const TRANSIT: u32 = MAX_VPCS as u32;
 /// Lower 16 bits of an id: no list. Routes that leave the region's VPCs refer to a list by the
 /// lower bits of its id.
-const NO_TRANSIT: u32 = MAX_TRANSIT_PATHS as u32;
+pub(super) const NO_TRANSIT: u32 = MAX_TRANSIT_PATHS as u32;
 
 impl TransitPath {
     /// Returns the transit path of a route. `None` if the route passes through no other VPC.
@@ -99,6 +102,7 @@ impl IdAssignments {
         let routes = region.tables.iter().flatten().flatten();
         assign_ranges(&mut self.public_addresses, &public_ranges(region), MAX_PUBLIC_ADDRESSES);
         assign_ranges(&mut self.nat_subscribers, &subscriber_ranges(region), MAX_NAT_SUBSCRIBERS);
+        self.nat64_machines.assign(region);
         assign_ids(&mut self.ways, routes.filter_map(|route| TransitPath::of(region, route)).collect());
         fresh
     }

@@ -8,29 +8,37 @@ mod acl_transit;
 mod changes;
 mod diff;
 mod elastic;
+mod fragments;
 mod gateway_tables;
 mod icmp;
 mod ids;
 mod internet;
+mod internet_tables;
+mod ipv6_internet;
 mod kernel_paths;
+mod machine_numbers;
 mod maglev;
+mod nat64;
 mod ports;
 mod security_groups;
 mod services;
 mod sources;
+mod table_finder;
 mod tcp_mss;
 mod tenants;
 mod underlay;
 
 pub use changes::{Changes, changes};
 pub use diff::diff;
-pub use gateway_tables::{GatewayApi, NotAGateway};
+pub use gateway_tables::GatewayApi;
 pub(crate) use icmp::subnet_gateway;
 pub use ids::{IdAssignments, PathMtus, TransitPath};
 pub use kernel_paths::{KernelSources, kernel_changes};
+pub use machine_numbers::MachineNumbers;
 pub use ports::PortStates;
 pub(crate) use security_groups::policy_rows;
 pub use sources::{EntryKey, source_of};
+pub use table_finder::NotAGateway;
 pub use underlay::{DEFAULT_MTU, defaults};
 
 use crate::check::ResolvedRegion;
@@ -83,7 +91,8 @@ pub fn entries(
 
 /// Returns the idle times of entries that packets add, by expire time profile, in nanoseconds.
 fn expire_times(region: &ResolvedRegion) -> Vec<(u8, u64)> {
-    internet::expire_times(region).into_iter().chain(security_groups::expire_times()).collect()
+    let of_sessions = internet::expire_times(region).into_iter();
+    of_sessions.chain(security_groups::expire_times()).chain(fragments::expire_times()).collect()
 }
 
 /// A part of a region for which entries are built together.
@@ -97,7 +106,7 @@ pub enum RegionPart {
     NextHops,
     /// The routes to servers and remotes with these addresses, which depend on the path's MTU.
     RoutesTo(BTreeSet<IpAddr>),
-    /// Elastic addresses, port forwards and public services of all VPCs.
+    /// Elastic addresses, port forwards, public services and prefixes on the Internet of all VPCs.
     PublicAddresses,
     /// VPCs by index, with their machines, and the lists of transit paths through one of them.
     Vpcs(BTreeSet<usize>),
@@ -167,13 +176,17 @@ impl EntryBuilder<'_> {
     /// Adds the entries of tenants.
     fn add_vpcs(&mut self) {
         self.add_tenants();
+        self.add_datagram_limits();
         self.add_subnet_gateways();
         self.add_acl();
         self.add_acl_transit();
         self.add_strict_sources();
         self.add_machines();
         self.add_nat_sources();
+        self.add_ipv6_sources();
+        self.add_nat64();
         self.add_public_addresses();
+        self.add_own_subnets();
         self.add_security_groups();
         self.add_services();
     }

@@ -22,9 +22,8 @@ use std::hash::{Hash, Hasher};
 const HASH_BITS: u32 = 40;
 
 /// Idle times of flows by expire time profile, in seconds: the profiles of
-/// programs/gateway/groups_track.p4 (RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 5382, REQ-5), and that of
-/// groups_fragment.p4.
-const FLOW_SECONDS: [(u8, u64); 5] = [(4, 300), (5, 60), (6, 240), (7, 7440), (8, 30)];
+/// programs/gateway/groups_track.p4 (RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 5382, REQ-5).
+const FLOW_SECONDS: [(u8, u64); 4] = [(4, 300), (5, 60), (6, 240), (7, 7440)];
 
 /// Returns the idle times of flows by expire time profile, in nanoseconds.
 pub(super) fn expire_times() -> impl Iterator<Item = (u8, u64)> {
@@ -39,8 +38,13 @@ pub(super) fn vni_of_policy(policy: u64) -> u32 {
 /// Returns the VPCs whose packets can reach a machine in a security group, by index: those with groups,
 /// and those that peerings connect with one.
 pub(super) fn vpcs_that_meet_groups(region: &ResolvedRegion) -> BTreeSet<usize> {
-    let with_groups = region.file.vpcs.iter().enumerate().filter(|(_, vpc)| !vpc.security_groups.is_empty());
-    let mut open: Vec<usize> = with_groups.map(|(index, _)| index).collect();
+    connected_with(region, |vpc| !vpc.security_groups.is_empty())
+}
+
+/// Returns the selected VPCs and those that peerings connect with one of them, by index.
+pub(super) fn connected_with(region: &ResolvedRegion, is_selected: impl Fn(&Vpc) -> bool) -> BTreeSet<usize> {
+    let selected = region.file.vpcs.iter().enumerate().filter(|(_, vpc)| is_selected(vpc));
+    let mut open: Vec<usize> = selected.map(|(index, _)| index).collect();
     let mut reached: BTreeSet<usize> = open.iter().copied().collect();
     while let Some(vpc) = open.pop() {
         open.extend(region.peers[vpc].iter().copied().filter(|peer| reached.insert(*peer)));

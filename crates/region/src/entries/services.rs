@@ -91,7 +91,7 @@ impl EntryBuilder<'_> {
                 let [slots, by_client, limit] = choice(vpc, service);
                 let main = u32::from(service.main_address()).into();
                 let args = vec![id.into(), vpc.vni.value.into(), main, self.mss_of(vpc), slots, by_client, limit];
-                let entry = self.api.forwards.entry(keys, TO_SERVICE, args);
+                let entry = self.api.internet.forwards.entry(keys, TO_SERVICE, args);
                 let what = format_args!("VPC {}: service {} at {public}", vpc.name.value, service.name.value);
                 self.add_entry(entry, at, what);
             }

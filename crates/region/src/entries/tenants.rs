@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 
 /// Limit of TCP segments in the entry of a VPC without one.
 pub(super) const NO_MSS_LIMIT: u16 = u16::MAX;
+/// Index of the action of a route over IPv6 to hosts with IPv4 alone.
+pub(super) const NAT64_ROUTE: usize = 9;
 
 /// Converts arguments of an action.
 fn action_args<const N: usize>(args: [u32; N]) -> Vec<BigUint> {
@@ -69,7 +71,7 @@ impl EntryBuilder<'_> {
         }
     }
 
-    fn route_table_id(&self, vpc: &str, table: &str) -> u32 {
+    pub(super) fn route_table_id(&self, vpc: &str, table: &str) -> u32 {
         self.numbers.instances[&(vpc.to_owned(), table.to_owned())]
     }
 

@@ -1,13 +1,12 @@
 //! Checks services: their entries with the line of each, the slots of backends by state, what edits leave
 //! of them, and problems.
 
-use entries::{TableEntry, format_entry};
+use crate::support::{pipeline, visit};
+use entries::format_entry;
 use expect_test::{Expect, expect};
 use ir::KeyMatch;
-use region::{Document, GatewayApi, IdAssignments, RegionPart, ResolvedRegion};
+use region::{Document, RegionPart, ResolvedRegion};
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
 
 const REGION: &str = "\
 region: r
@@ -44,23 +43,6 @@ vms:
 - {name: a3, vpc: a, server: s, mac: '02:00:00:00:00:13', addresses: [10.0.0.13]}
 - {name: b1, vpc: b, server: s, mac: '02:00:00:00:00:14', addresses: [10.1.0.11]}
 ";
-
-fn pipeline() -> Arc<ir::Pipeline> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/gateway/gateway.ir");
-    Arc::new(ir::text::parse(&std::fs::read_to_string(path).unwrap()).unwrap())
-}
-
-fn visit(
-    region: &ResolvedRegion,
-    pipeline: &ir::Pipeline,
-    part: &RegionPart,
-    mut visitor: impl FnMut(TableEntry, u32),
-) {
-    let mut numbers = IdAssignments::default();
-    numbers.assign(region);
-    let api = GatewayApi::new(pipeline).unwrap();
-    region::visit(region, &api, &numbers, part, &mut |entry, source| visitor(entry, source.at.line));
-}
 
 /// Returns the entries that have to do with services, each with its line. Of the slots, only the first.
 fn entries_of_services(region: &ResolvedRegion, pipeline: &ir::Pipeline, part: &RegionPart) -> Vec<String> {

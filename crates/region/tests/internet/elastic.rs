@@ -1,11 +1,9 @@
 //! Checks elastic addresses and port forwards: their entries with the line of each, what other changes
 //! leave of them, and problems.
 
-use entries::{TableEntry, format_entry};
+use crate::support::{entries_of, pipeline};
 use expect_test::{Expect, expect};
-use region::{Document, GatewayApi, IdAssignments, RegionPart, ResolvedRegion};
-use std::path::Path;
-use std::sync::Arc;
+use region::{Document, RegionPart, ResolvedRegion};
 
 const REGION: &str = "\
 region: r
@@ -35,24 +33,9 @@ vms:
 - {name: b2, vpc: b, server: s, mac: '02:00:00:00:00:14', addresses: [10.0.0.12]}
 ";
 
-fn pipeline() -> Arc<ir::Pipeline> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/gateway/gateway.ir");
-    Arc::new(ir::text::parse(&std::fs::read_to_string(path).unwrap()).unwrap())
-}
-
 /// Returns the entries of a part that translate addresses, each with its line in the file.
 fn translations(region: &ResolvedRegion, pipeline: &ir::Pipeline, part: &RegionPart) -> Vec<String> {
-    let mut numbers = IdAssignments::default();
-    numbers.assign(region);
-    let api = GatewayApi::new(pipeline).unwrap();
-    let tables = ["own_address_v4", "nat_source", "forwards"].map(|name| entries::find_table(pipeline, name).unwrap());
-    let mut found = Vec::new();
-    region::visit(region, &api, &numbers, part, &mut |entry: TableEntry, source| {
-        if tables.contains(&entry.table) {
-            found.push(format!("{}: {}", source.at.line, format_entry(pipeline, &entry)));
-        }
-    });
-    found
+    entries_of(region, pipeline, part, &["own_address_v4", "nat_source", "forwards"])
 }
 
 #[test]
@@ -117,6 +100,61 @@ fn a_machine_with_a_public_address_stays_in_an_edit() {
     assert!(document.edit(&gone).is_none());
     let problems = region::parse("r.yaml", &gone).unwrap_err().to_string();
     assert!(problems.starts_with("r.yaml:13:41: no machine of VPC `b` has the address 10.0.0.11"), "{problems}");
+}
+
+#[test]
+fn answers_to_arp_are_for_each_public_address_on_uplinks_to_the_internet() {
+    let text = REGION.replace("  uplinks: [u]\n", "  uplinks: [u]\n  answer_arp: true\n");
+    let (region, pipeline) = (region::parse("r.yaml", &text).unwrap(), pipeline());
+    let found = entries_of(&region, &pipeline, &RegionPart::Whole, &["public_arp"]);
+    let arp = "gateway.classify.punt.public_arp";
+    let of = |line: u32, address: u32| {
+        let action = format!("{arp}.answer_arp(port=0x1, mac=0x20000000101)");
+        format!("{line}: {arp}.public_arp: port=1, vid=0, address={address:#x} -> {action}")
+    };
+    let lines = [(11, 0xcb00_7100), (11, 0xcb00_7101), (13, 0xcb00_7128), (14, 0xcb00_7129), (18, 0xcb00_7132)];
+    assert_eq!(found, lines.map(|(line, address)| of(line, address)));
+    let region = region::parse("r.yaml", REGION).unwrap();
+    assert!(entries_of(&region, &pipeline, &RegionPart::Whole, &["public_arp"]).is_empty());
+    check(
+        "  uplinks: [u]\n  nats:",
+        "  answer_arp: true\n  nats:",
+        expect![[r#"
+        r.yaml:10:12: no uplink reaches `the Internet`
+            help: name at least one in `uplinks`
+        r.yaml:10:12: `answer_arp` without `uplinks`: on no link of the Internet
+            help: name the uplinks in `uplinks`, or remove `answer_arp`"#]],
+    );
+}
+
+/// `datagram_limits`: of VPCs with a NAT, forwards or a limit, and of a service and its peer.
+#[test]
+fn datagrams_are_noted_where_flows_are_judged_or_translated() {
+    let pipeline = pipeline();
+    let limits = |text: &str| {
+        let region = region::parse("r.yaml", text).unwrap_or_else(|problems| panic!("{problems}"));
+        entries_of(&region, &pipeline, &RegionPart::Whole, &["datagram_limits"]).join("\n").replace("gateway.", "")
+    };
+    expect![[r#"
+        19: fragments.datagram_limits: vpc=0x0 -> fragments.limit_datagrams(datagrams=0x10000)
+        20: fragments.datagram_limits: vpc=0x1 -> fragments.limit_datagrams(datagrams=0x10000)"#]]
+    .assert_eq(&limits(REGION));
+    let elastic_only = REGION.find("  forwards:").unwrap()..REGION.find("vpcs:").unwrap();
+    let mut text = REGION.to_owned();
+    text.replace_range(elastic_only, "");
+    let more = "- {name: c, vni: 3, subnets: [10.3.0.0/24], max_datagrams: 9}
+- {name: d, vni: 4, subnets: [10.4.0.0/24]}
+- {name: e, vni: 5, subnets: [10.5.0.0/24], services: [{name: s, address: 10.5.0.9, protocol: udp, port: 53, backends: []}]}
+- {name: f, vni: 6, subnets: [10.6.0.0/24]}
+peerings: [{between: [e, f]}]
+vms:
+";
+    expect![[r#"
+        15: fragments.datagram_limits: vpc=0x0 -> fragments.limit_datagrams(datagrams=0x10000)
+        17: fragments.datagram_limits: vpc=0x2 -> fragments.limit_datagrams(datagrams=0x9)
+        19: fragments.datagram_limits: vpc=0x4 -> fragments.limit_datagrams(datagrams=0x10000)
+        20: fragments.datagram_limits: vpc=0x5 -> fragments.limit_datagrams(datagrams=0x10000)"#]]
+    .assert_eq(&limits(&text.replace("vms:\n", more)));
 }
 
 /// Checks the problems of the region with one text in the place of another.
@@ -288,7 +326,7 @@ fn an_internet_without_addresses() {
     let problems = region::parse("r.yaml", &text).unwrap_err().to_string();
     expect![[r#"
         r.yaml:1:9: `internet` has no public addresses
-            help: add some to `nats`, `elastic`, `forwards` or services, or remove `internet`"#]]
+            help: add some to `nats`, `elastic`, `forwards` or services, or `ipv6_internet` to a VPC, or remove `internet`"#]]
     .assert_eq(&problems);
 }
 
