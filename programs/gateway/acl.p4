@@ -8,8 +8,8 @@
 // all packets pass.
 //
 // Rules match the flow that the parser found. ICMP type and code take the place of the ports;
-// protocols without ports have 0 in both. A later fragment has no ports and shows 0. With the key
-// `later_fragment`, a rule on ports excludes or includes later fragments.
+// protocols without ports have 0 in both. A later fragment whose datagram is not known (fragments.p4)
+// has no ports and shows 0. With the key `later_fragment`, a rule on ports excludes or includes these.
 
 #ifndef GATEWAY_ACL_P4
 #define GATEWAY_ACL_P4

@@ -16,11 +16,12 @@
 #define GATEWAY_CLASSIFY_P4
 
 #include "metadata.p4"
+#include "internet_v6.p4"
 #include "nat_flow.p4"
 #include "punt.p4"
 
-control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
-                      inout nat_flow_t nat) {
+control classify_step(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd,
+                      inout nat_flow_t nat, inout internet_v6_t internet) {
     action own_port() { }
 
     action other_mac() {
@@ -170,6 +171,14 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
         drop(meta, drop_reason_t.not_for_gateway);
     }
 
+    /// Over IPv6, it can be an address of a VM. A switch sends none of these to the CPU, because it does
+    /// not know the prefixes of VPCs.
+    action other_address() {
+        if (meta.one_pass_only) {
+            drop(meta, drop_reason_t.not_for_gateway);
+        }
+    }
+
     table own_address_v4 {
         key = { hdr.outer_ipv4.destination: exact @name("destination"); }
         actions = {
@@ -182,14 +191,55 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
 
     table own_address_v6 {
         key = { hdr.outer_ipv6.destination: exact @name("destination"); }
-        actions = { tunnel_address; router_address; @defaultonly not_for_gateway; }
-        const default_action = not_for_gateway();
+        actions = { tunnel_address; router_address; @defaultonly other_address; }
+        const default_action = other_address();
         size = 1024;
+    }
+
+    /// A prefix of a VPC on the Internet. `refused` and `mss` are those of the VPC; the others are as in
+    /// `routed_source` (internet_v6.p4).
+    action routed_prefix(vpc_t vpc, vni_t vni, extensions_t refused, bit<16> mss, bit<1> answers_only,
+                         bit<1> keeps, bit<1> picks_up) {
+        set_public(nat_kind_t.routed);
+        if (!meta.one_pass_only) {
+            meta.vpc = vpc;
+            meta.in_list = vpc;
+            meta.to_vni = vni;
+            meta.refused = refused;
+            meta.limits_mss = mss != NO_MSS_LIMIT;
+            meta.mss_v6 = mss;
+            internet.answers_only = (bool) answers_only;
+            internet.keeps = (bool) keeps;
+            internet.picks_up = (bool) picks_up;
+            internet.max_flows = 0;
+            internet.translates = false;
+        }
+    }
+
+    /// As `routed_prefix`, of a prefix that stands for another one of the VPC (npt.p4).
+    action translated_prefix(vpc_t vpc, vni_t vni, extensions_t refused, bit<16> mss, bit<1> answers_only,
+                             bit<1> keeps, bit<1> picks_up, bit<64> prefix, bit<64> mask,
+                             bit<16> adjustment, bit<1> in_subnet) {
+        routed_prefix(vpc, vni, refused, mss, answers_only, keeps, picks_up);
+        internet.translates = true;
+        internet.prefix = prefix;
+        internet.mask = mask;
+        internet.adjustment = adjustment;
+        internet.in_subnet = (bool) in_subnet;
+    }
+
+    /// Prefixes of VPCs on the Internet. Only packets to none of the gateway's own addresses look here.
+    table vpc_prefix {
+        key = { hdr.outer_ipv6.destination: lpm @name("destination"); }
+        actions = { routed_prefix; translated_prefix; @defaultonly not_for_gateway; }
+        const default_action = not_for_gateway();
+        size = 65536;
     }
 
     // ---- steps ----------------------------------------------------------------------------------
 
     punt_step() punt;
+    bool is_own;
 
     apply {
         if (meta.one_pass_only && meta.punt_kind == punt_reason_t.vlan) {
@@ -233,7 +283,10 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
             } else if (hdr.outer_ipv4.isValid()) {
                 own_address_v4.apply();
             } else {
-                own_address_v6.apply();
+                is_own = own_address_v6.apply().hit;
+                if (!meta.one_pass_only && !is_own) {
+                    vpc_prefix.apply();
+                }
             }
 
             // A packet that is not VXLAN is no tenant's: it is for the gateway itself.
@@ -243,7 +296,7 @@ control classify_step(in headers_t hdr, inout metadata_t meta, in pna_main_input
                     group_vlan.apply();
                 }
                 if (meta.one_pass_only || !meta.from_internet) {
-                    punt.apply(hdr, meta);
+                    punt.apply(hdr, meta, istd);
                 }
             }
             if (meta.one_pass_only || !meta.from_internet) {

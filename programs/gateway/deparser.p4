@@ -24,6 +24,7 @@ control gateway_deparser(packet_out packet,
         packet.emit(hdr.arp);
         packet.emit(hdr.inner_ipv4);
         packet.emit(hdr.inner_ipv6);
+        packet.emit(hdr.inner_fragment);
         packet.emit(hdr.l4);
         packet.emit(hdr.l4_rest);
         packet.emit(hdr.l4_icmp);

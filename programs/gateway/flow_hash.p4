@@ -2,7 +2,8 @@
 //
 // Computes one hash of the inner flow from its 5-tuple (with ICMP type and code as ports). All
 // packets of a flow have the same hash and take the same path. Fragments of a datagram must take
-// one path, although only the first has ports, so the hash of a fragment excludes ports.
+// one path, although only the first has ports. So the hash of a fragment excludes ports, unless all
+// fragments of its datagram have them (fragments.p4).
 //
 // A CRC is linear: a sender can choose flows with one hash, and a secret that is added
 // to the CRC, or hashed before the flow, moves all of them alike. So the secret is added to the words
@@ -35,7 +36,7 @@ control flow_hash_step(in headers_t hdr, inout metadata_t meta) {
     apply {
         flow_secret.apply();
         ports = 0;
-        if (meta.fragment == fragment_t.whole) {
+        if (meta.fragment == fragment_t.whole || !meta.one_pass_only && meta.has_datagram) {
             ports = meta.l4_source ++ meta.l4_destination;
         }
         if (hdr.inner_ipv4.isValid()) {

@@ -3,7 +3,7 @@
 // The gateway connects the virtual networks (VPCs) of a cloud's tenants with each other, with the
 // tenants' data centres, with other regions and with the Internet. The server of a VM sends a packet
 // here in VXLAN. The gateway determines the peer's location and forwards the packet in VXLAN, or to
-// the Internet as it is, with a public address.
+// the Internet as it is, over IPv4 with a public address.
 //
 // This file lists the steps in order; each step is a file. README.md describes them, and TABLES.md
 // describes the tables for authors of a control plane.
@@ -23,6 +23,7 @@
 #include "inner_checks.p4"
 #include "tenant.p4"
 #include "neighbour.p4"
+#include "fragments.p4"
 #include "policy_routing.p4"
 #include "routing.p4"
 #include "acl.p4"
@@ -30,15 +31,25 @@
 #include "remote.p4"
 #include "inner_link.p4"
 #include "flow_hash.p4"
+#include "internet_v6.p4"
+#include "internet_arrival.p4"
+#include "internet_departure.p4"
+#include "npt.p4"
 #include "nat_source.p4"
 #include "nat_arrival.p4"
 #include "nat_flow.p4"
+#include "internet_source.p4"
 #include "nat_forward.p4"
 #include "nat_session.p4"
 #include "nat_elastic.p4"
 #include "nat_translate.p4"
 #include "nat_error.p4"
 #include "nat_departure.p4"
+#include "nat64_source.p4"
+#include "nat64_flow.p4"
+#include "nat64_error.p4"
+#include "nat64_arrival.p4"
+#include "nat64_departure.p4"
 #include "service_answer.p4"
 #include "service_backend.p4"
 #include "service_port.p4"
@@ -69,6 +80,7 @@ control gateway(inout headers_t hdr,
     inner_checks_step()                      inner_checks;
     tenant_step()                            tenancy;
     neighbour_step()                         neighbour;
+    fragments_step()                         fragments;
     policy_routing_step()                    policy_routing;
     routing_step()                           routing;
     acl_step(drop_reason_t.acl_denied_out, drop_reason_t.acl_rejected_out) acl_out;
@@ -77,16 +89,26 @@ control gateway(inout headers_t hdr,
     remote_step()                            remote_end;
     inner_link_step()                        inner_link;
     flow_hash_step()                         flow_hash;
+    internet_v6_step()                       internet_v6;
+    internet_arrival_step()                  internet_arrival;
+    internet_path_step()                     internet_path;
+    internet_departure_step()                internet_departure;
+    npt_step()                               npt;
     nat_source_step()                        nat_source;
     nat_arrival_step()                       nat_arrival;
     nat_flow_step()                          nat_flow;
     nat_forward_step()                       nat_forward;
     nat_session_step()                       nat_session;
+    internet_source_step()                   internet_source;
     nat_elastic_step()                       nat_elastic;
     nat_path_step()                          nat_path;
     nat_translate_step()                     nat_translate;
     nat_error_step()                         nat_error;
     nat_departure_step()                     nat_departure;
+    nat64_flow_step()                        nat64_flow;
+    nat64_arrival_step()                     nat64_arrival;
+    nat64_path_step()                        nat64_path;
+    nat64_departure_step()                   nat64_departure;
     service_answer_step()                    service_answer;
     service_backend_step()                   service_backend;
     service_direction_step()                 service_direction;
@@ -114,6 +136,7 @@ control gateway(inout headers_t hdr,
     gateway_address_t own;           // of the gateway in the subnet, for an ICMP error
     bit<16>           inner_bytes;   // of an ICMP message with its IP header
     nat_flow_t        nat;           // of a packet to or from the Internet or a service
+    internet_v6_t     internet;      // of one to or from the Internet over IPv6
     bool              has_ports;     // can be the answer of a backend
     backend_t         sender;        // the backend that sent the packet
     backend_t         backend;       // the backend of the packet's connection
@@ -154,13 +177,26 @@ control gateway(inout headers_t hdr,
                 vxlan_checks.apply(hdr, meta);
                 inner_checks.apply(hdr, meta);
             }
-            classify.apply(hdr, meta, istd, nat);
+            classify.apply(hdr, meta, istd, nat, internet);
             judged_late = false;
 
+            // Which tenant sent it?
             if (meta.one_pass_only || !meta.from_internet) {
-                // Which tenant sent it, where does it go, and is it permitted?
                 tenancy.apply(hdr, meta);
                 neighbour.apply(hdr, meta);
+            } else if (hdr.outer_ipv4.isValid()) {
+                nat_arrival.apply(hdr, meta);
+            } else {
+                internet_arrival.apply(hdr, meta, istd);
+            }
+
+            // Which ports has a fragment? Before the first step that reads ports.
+            if (!meta.one_pass_only && meta.fragment != fragment_t.whole) {
+                fragments.apply(hdr, meta, nat);
+            }
+
+            if (meta.one_pass_only || !meta.from_internet) {
+                // Where does it go, and is it permitted?
                 policy_routing.apply(hdr, meta);
                 flow_hash.apply(hdr, meta);   // here, because it then depends on no table on a chip
                 routing.apply(hdr, meta);
@@ -228,17 +264,22 @@ control gateway(inout headers_t hdr,
                 if (!meta.one_pass_only && judged_late) {
                     service_direction.apply(hdr, meta, nat);
                 }
-            } else {
-                nat_arrival.apply(hdr, meta);
             }
 
             // Which address takes the place of the VM's, or of the public one? A packet from the
             // Internet then goes to the VM as others do.
             if (!meta.one_pass_only && meta.nat != nat_t.none) {
-                if (nat.kind == nat_kind_t.elastic) {
+                if (nat.kind == nat_kind_t.routed) {
+                    internet_v6.apply(hdr, meta, internet);
+                } else if (nat.kind == nat_kind_t.elastic) {
+                    if (meta.from_internet) {
+                        internet_source.apply(hdr, meta);
+                    }
                     nat_elastic.apply(hdr, meta, nat);
                 } else {
-                    if (meta.nat != nat_t.answer) {
+                    if (nat.kind == nat_kind_t.nat64) {
+                        nat64_flow.apply(hdr, meta, nat);
+                    } else if (meta.nat != nat_t.answer) {
                         nat_flow.apply(hdr, meta, nat);
                     }
                     if (meta.nat == nat_t.to_service) {
@@ -246,16 +287,23 @@ control gateway(inout headers_t hdr,
                     } else if (nat.kind == nat_kind_t.forward || nat.kind == nat_kind_t.only_forward) {
                         nat_forward.apply(meta, nat);
                     }
-                    if (nat.kind == nat_kind_t.service) {
-                        if (meta.from_internet) {
-                            flow_hash.apply(hdr, meta);
-                        }
-                        if (nat.opens) {
-                            service_choice.apply(meta, nat);
-                        }
+                    if (meta.from_internet && nat.kind != nat_kind_t.session) {
+                        internet_source.apply(hdr, meta);
+                    }
+                    if (nat.kind == nat_kind_t.service && meta.from_internet) {
+                        flow_hash.apply(hdr, meta);
                     }
                     if (nat.kind != nat_kind_t.forward && nat.kind != nat_kind_t.only_forward) {
+                        nat.is_chosen = false;
                         nat_session.apply(hdr, meta, nat);
+                        // A new connection gets a backend, and is looked up again, to add it.
+                        if (!nat.is_known && nat.kind == nat_kind_t.service) {
+                            if (!nat.opens) {
+                                drop(meta, drop_reason_t.service_unasked);
+                            }
+                            service_choice.apply(meta, nat);
+                            nat_session.apply(hdr, meta, nat);
+                        }
                     }
                 }
 
@@ -279,7 +327,7 @@ control gateway(inout headers_t hdr,
                             if (nat.is_error) {
                                 drop(meta, drop_reason_t.service_backend_down);
                             }
-                            if (!nat.opens) {
+                            if (!nat.is_chosen) {
                                 service_choice.apply(meta, nat);
                             }
                             service_refusal.apply(hdr, meta, nat);
@@ -298,7 +346,13 @@ control gateway(inout headers_t hdr,
                         service_sent.apply(hdr);
                         meta.scope = scope_t.local;
                     }
-                    if (nat.is_error) {
+                    if (nat.kind == nat_kind_t.routed) {
+                        if (internet.translates) {
+                            npt.apply(hdr, meta, internet);
+                        }
+                    } else if (nat.kind == nat_kind_t.nat64) {
+                        nat64_arrival.apply(hdr, meta, nat);
+                    } else if (nat.is_error) {
                         nat_error.apply(hdr, nat);
                     } else {
                         nat_translate.apply(hdr, meta, nat);
@@ -307,14 +361,23 @@ control gateway(inout headers_t hdr,
                     acl_in.apply(hdr, meta, meta.in_list);
                     vm_nc.apply(hdr, meta);
                 } else if (meta.nat == nat_t.outbound) {
-                    nat_path.apply(hdr, meta);
+                    if (nat.kind == nat_kind_t.routed) {
+                        internet_path.apply(hdr, meta);
+                    } else if (nat.kind == nat_kind_t.nat64) {
+                        nat64_path.apply(hdr, meta);
+                    } else {
+                        nat_path.apply(hdr, meta);
+                    }
                 }
             }
 
             // Do the security groups of both VMs permit the flow? Behind the translation of a packet
             // from the Internet, and before that of one to it: both have the VM's own address here.
             if (!meta.one_pass_only && (meta.has_groups || meta.from_internet)) {
-                groups.apply(hdr, meta);
+                if (meta.nat == nat_t.none || nat.kind != nat_kind_t.routed) {
+                    internet.answers_only = false;
+                }
+                groups.apply(hdr, meta, internet);
             }
 
             // The answer of a backend to a client in the VPC gets the address of the service.
@@ -338,12 +401,21 @@ control gateway(inout headers_t hdr,
             inner_rewrite.apply(hdr, meta);
         }
         if (!meta.one_pass_only && istd.pass == FIRST_PASS && meta.nat == nat_t.outbound) {
-            if (nat.is_error) {
-                nat_error.apply(hdr, nat);
+            if (nat.kind == nat_kind_t.routed) {
+                if (internet.translates) {
+                    npt.apply(hdr, meta, internet);
+                }
+                internet_departure.apply(hdr, meta);
+            } else if (nat.kind == nat_kind_t.nat64) {
+                nat64_departure.apply(hdr, meta, nat);
             } else {
-                nat_translate.apply(hdr, meta, nat);
+                if (nat.is_error) {
+                    nat_error.apply(hdr, nat);
+                } else {
+                    nat_translate.apply(hdr, meta, nat);
+                }
+                nat_departure.apply(hdr, meta);
             }
-            nat_departure.apply(hdr, meta);
             vlan_tag.apply(hdr, meta);
         } else if (!hdr.tcp.isValid()) {   // otherwise the second pass has only lowered its MSS
             encap.apply(hdr, meta);

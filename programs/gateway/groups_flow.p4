@@ -55,8 +55,20 @@ struct group_flow_t {
     drop_reason_t refusal;     // none: the packet is well-formed
     drop_reason_t unknown;     // why the packet cannot begin a flow
 
-    // groups.
+    // groups_key: the key of the flow, the same for both directions.
     bool          from_is_low;
+    vni_t         low_vni;
+    vni_t         high_vni;
+    ipv4_t        low_v4;
+    ipv4_t        high_v4;
+    ipv6_t        low_v6;
+    ipv6_t        high_v6;
+    bit<16>       low_port;
+    bit<16>       high_port;
+    bit<8>        key_protocol;
+
+    // groups: the rules permit the flow.
+    bool          is_permitted;
 
     // groups_track: the side that began the flow, and the rules by which it did.
     bool          is_known;
@@ -70,6 +82,7 @@ control groups_flow_step(in headers_t hdr, in metadata_t meta, inout group_flow_
     bool   has_ports;
     bit<8> echo_request;
     bit<8> echo_reply;
+    bit<8> type;
 
     apply {
         // Which sides are VMs? A remote could send a VM's address as its own, so its packets have no
@@ -99,10 +112,8 @@ control groups_flow_step(in headers_t hdr, in metadata_t meta, inout group_flow_
             || meta.protocol == PROTOCOL_SCTP || meta.protocol == PROTOCOL_UDPLITE
             || meta.protocol == PROTOCOL_DCCP;
 
-        if (meta.fragment != fragment_t.whole && hdr.inner_ipv6.isValid()) {
-            flow.refusal = drop_reason_t.group_fragment;
-        } else if (meta.fragment == fragment_t.later) {
-            flow.opens = false;   // judged by its first fragment (groups_fragment.p4)
+        if (meta.fragment != fragment_t.whole && !meta.has_datagram) {
+            flow.refusal = drop_reason_t.fragment_unknown;
         } else if (has_ports) {
             if (flow.from_port == 0 || flow.to_port == 0) {
                 flow.refusal = drop_reason_t.group_port_0;
@@ -111,7 +122,7 @@ control groups_flow_step(in headers_t hdr, in metadata_t meta, inout group_flow_
                 if (hdr.l4_rest.isValid()) {
                     flow.opens = (hdr.l4_rest.flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
                     flow.unknown = drop_reason_t.tcp_without_syn;
-                } else {
+                } else if (meta.fragment != fragment_t.known) {
                     flow.refusal = drop_reason_t.group_headers;
                 }
             }
@@ -124,22 +135,25 @@ control groups_flow_step(in headers_t hdr, in metadata_t meta, inout group_flow_
                 echo_reply = ICMPV6_ECHO_REPLY;
             }
             flow.service = meta.l4_source[7:0] ++ meta.l4_destination[7:0];
+            type = meta.l4_source[7:0];
             flow.from_port = hdr.l4_icmp.identifier;
-            flow.to_port = hdr.l4_icmp.identifier;
-            if (!hdr.l4_icmp.isValid()) {
+            if (meta.fragment == fragment_t.known) {
+                flow.from_port = meta.identifier;
+            }
+            flow.to_port = flow.from_port;
+            if (!hdr.l4_icmp.isValid() && meta.fragment != fragment_t.known) {
                 flow.refusal = drop_reason_t.group_headers;
-            } else if (hdr.l4_icmp.type == echo_request) {
+            } else if (type == echo_request) {
                 flow.is_echo = true;
                 flow.from_asks = true;
-            } else if (hdr.l4_icmp.type == echo_reply) {
+            } else if (type == echo_reply) {
                 flow.is_echo = true;
                 flow.opens = false;
                 flow.unknown = drop_reason_t.group_unasked;
-            } else if (hdr.inner_ipv6.isValid() && hdr.l4_icmp.type <= ICMPV6_PARAMETER_PROBLEM
+            } else if (hdr.inner_ipv6.isValid() && type <= ICMPV6_PARAMETER_PROBLEM
                        || hdr.inner_ipv4.isValid()
-                           && (hdr.l4_icmp.type == ICMP_UNREACHABLE
-                               || hdr.l4_icmp.type >= ICMP_TIME_EXCEEDED
-                                   && hdr.l4_icmp.type <= ICMP_PARAMETER_PROBLEM)) {
+                           && (type == ICMP_UNREACHABLE
+                               || type >= ICMP_TIME_EXCEEDED && type <= ICMP_PARAMETER_PROBLEM)) {
                 // The quoted header has to be right (RFC 5508, section 4, REQ-3), and of a packet that
                 // the receiver has sent; the payload is not there.
                 flow.is_error = true;
@@ -177,12 +191,22 @@ control groups_flow_step(in headers_t hdr, in metadata_t meta, inout group_flow_
                     if (hdr.quoted_echo.type != echo_request && hdr.quoted_echo.type != echo_reply) {
                         flow.refusal = drop_reason_t.group_error;
                     }
+                } else if (flow.protocol == PROTOCOL_ESP || flow.protocol == PROTOCOL_GRE
+                           || flow.protocol == PROTOCOL_IPV4 || flow.protocol == PROTOCOL_IPV6) {
+                    // Tunnels have no ports, and need packet too big more than others (RFC 4890).
+                    flow.from_port = 0;
+                    flow.to_port = 0;
                 } else {
                     flow.refusal = drop_reason_t.group_error;
                 }
             } else {
                 flow.is_message = true;
             }
+        }
+        // The first fragment has begun the flow.
+        if (meta.fragment == fragment_t.known && !flow.is_message) {
+            flow.opens = false;
+            flow.unknown = drop_reason_t.fragment_unknown;
         }
     }
 }

@@ -10,7 +10,7 @@
 
 #include "groups_flow.p4"
 
-control groups_rules_step(in headers_t hdr, in policy_t policy, in policy_t peer, in ipv4_t peer_v4,
+control groups_rules_step(in bool is_v4, in policy_t policy, in policy_t peer, in ipv4_t peer_v4,
                           in ipv6_t peer_v6, in bit<8> protocol, in bit<16> service, inout bool allows) {
     action allow() {
         allows = true;
@@ -44,7 +44,7 @@ control groups_rules_step(in headers_t hdr, in policy_t policy, in policy_t peer
 
     apply {
         allows = false;
-        if (hdr.inner_ipv4.isValid()) {
+        if (is_v4) {
             v4.apply();
         } else {
             v6.apply();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Is the packet's flow known? One entry serves both directions: its key has the lower side first, and
-// its data say which side began the flow, and by which rules (docs/decisions/0050-*). The first packet
-// adds the entry, if the rules permit it. Other packets pass without any rule.
+// its data say which side began the flow, and by which rules (docs/decisions/0050-*). A packet of an
+// unknown flow adds the entry when it is looked up a second time, after the rules have permitted it.
+// So packets of known flows ask no rules (docs/decisions/0058-*).
 
 #ifndef GATEWAY_GROUPS_TRACK_P4
 #define GATEWAY_GROUPS_TRACK_P4
@@ -17,10 +18,6 @@ const ExpireTimeProfileId_t FLOW_ICMP           = (ExpireTimeProfileId_t) 5;
 const ExpireTimeProfileId_t FLOW_TCP_TRANSITORY = (ExpireTimeProfileId_t) 6;
 const ExpireTimeProfileId_t FLOW_TCP            = (ExpireTimeProfileId_t) 7;
 
-/// In the place of the protocol: an echo for which the higher side asks. So the requests of both
-/// sides are two flows, although they can have one identifier. 255 is reserved: no protocol has it.
-const bit<8> ECHO_OF_HIGH_SIDE = 255;
-
 /// VPCs that can have flows: all that have a number.
 #define FLOW_OWNERS 1048576
 
@@ -32,28 +29,16 @@ struct tracked_t {
 }
 
 control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_member_t from,
-                          in group_member_t to, inout group_flow_t flow) {
+                          in group_member_t to, inout group_flow_t flow, in bool is_v4) {
     // One for each table, because packets of both versions then need no order among each other.
     EntryQuota(FLOW_OWNERS) vpc_flows_v4;
     EntryQuota(FLOW_OWNERS) vpc_flows_v6;
-
-    vni_t   low_vni;
-    vni_t   high_vni;
-    ipv4_t  low_v4;
-    ipv4_t  high_v4;
-    ipv6_t  low_v6;
-    ipv6_t  high_v6;
-    bit<16> low_port;
-    bit<16> high_port;
-    bit<8>  protocol;
-    bool    is_self;   // both sides are one VM
 
     /// A packet of a flow that the rules of `opener` and `target` permitted when it began. It restarts
     /// the idle time; an ICMP error does not (RFC 5508, section 4.4). TCP is established with the
     /// answer to its SYN, until a FIN or RST. No sequence number is checked, so neither ends the flow:
     /// it has a shorter idle time from then on (RFC 7857, section 2.2).
     action tracked(bit<1> low_opened, policy_t opener, policy_t target) {
-        flow.is_known = true;
         flow.from_opened = (low_opened == 1) == flow.from_is_low;
         flow.opener_then = opener;
         flow.target_then = target;
@@ -88,33 +73,31 @@ control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_memb
 
     /// The flow counts for the VPC of the side that began it, or of the other one if that has no groups.
     action open_flow_v4() {
-        if (flow.unknown != drop_reason_t.none) {
-            drop(meta, flow.unknown);
+        if (flow.is_permitted) {
+            bool has_share = from.policy != 0 ? vpc_flows_v4.take((bit<32>) from.vpc, from.max_flows)
+                                              : vpc_flows_v4.take((bit<32>) to.vpc, to.max_flows);
+            add_flow(has_share);
         }
-        bool has_share = from.policy != 0 ? vpc_flows_v4.take((bit<32>) from.vpc, from.max_flows)
-                                          : vpc_flows_v4.take((bit<32>) to.vpc, to.max_flows);
-        add_flow(has_share);
     }
 
     /// As `open_flow_v4`.
     action open_flow_v6() {
-        if (flow.unknown != drop_reason_t.none) {
-            drop(meta, flow.unknown);
+        if (flow.is_permitted) {
+            bool has_share = from.policy != 0 ? vpc_flows_v6.take((bit<32>) from.vpc, from.max_flows)
+                                              : vpc_flows_v6.take((bit<32>) to.vpc, to.max_flows);
+            add_flow(has_share);
         }
-        bool has_share = from.policy != 0 ? vpc_flows_v6.take((bit<32>) from.vpc, from.max_flows)
-                                          : vpc_flows_v6.take((bit<32>) to.vpc, to.max_flows);
-        add_flow(has_share);
     }
 
     table flows_v4 {
         key = {
-            low_vni:       exact @name("low_vni");
-            high_vni:      exact @name("high_vni");
-            low_v4:        exact @name("low") @format(IPV4_ADDRESS);
-            high_v4:       exact @name("high") @format(IPV4_ADDRESS);
-            low_port:      exact @name("low_port");
-            high_port:     exact @name("high_port");
-            protocol:      exact @name("protocol");
+            flow.low_vni:      exact @name("low_vni");
+            flow.high_vni:     exact @name("high_vni");
+            flow.low_v4:       exact @name("low") @format(IPV4_ADDRESS);
+            flow.high_v4:      exact @name("high") @format(IPV4_ADDRESS);
+            flow.low_port:     exact @name("low_port");
+            flow.high_port:    exact @name("high_port");
+            flow.key_protocol: exact @name("protocol");
         }
         actions = { @tableonly tracked; @defaultonly open_flow_v4; }
         const default_action = open_flow_v4();
@@ -125,13 +108,13 @@ control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_memb
 
     table flows_v6 {
         key = {
-            low_vni:       exact @name("low_vni");
-            high_vni:      exact @name("high_vni");
-            low_v6:        exact @name("low") @format(IPV6_ADDRESS);
-            high_v6:       exact @name("high") @format(IPV6_ADDRESS);
-            low_port:      exact @name("low_port");
-            high_port:     exact @name("high_port");
-            protocol:      exact @name("protocol");
+            flow.low_vni:      exact @name("low_vni");
+            flow.high_vni:     exact @name("high_vni");
+            flow.low_v6:       exact @name("low") @format(IPV6_ADDRESS);
+            flow.high_v6:      exact @name("high") @format(IPV6_ADDRESS);
+            flow.low_port:     exact @name("low_port");
+            flow.high_port:    exact @name("high_port");
+            flow.key_protocol: exact @name("protocol");
         }
         actions = { @tableonly tracked; @defaultonly open_flow_v6; }
         const default_action = open_flow_v6();
@@ -141,36 +124,10 @@ control groups_track_step(in headers_t hdr, inout metadata_t meta, in group_memb
     }
 
     apply {
-        flow.is_known = false;
-        if (hdr.inner_ipv4.isValid()) {
-            is_self = flow.from_vni == flow.to_vni && flow.from_v4 == flow.to_v4;
-            flow.from_is_low = flow.from_vni < flow.to_vni
-                || flow.from_vni == flow.to_vni
-                    && (flow.from_v4 < flow.to_v4
-                        || flow.from_v4 == flow.to_v4 && flow.from_port <= flow.to_port);
+        if (is_v4) {
+            flow.is_known = flows_v4.apply().hit;
         } else {
-            is_self = flow.from_vni == flow.to_vni && flow.from_v6 == flow.to_v6;
-            flow.from_is_low = flow.from_vni < flow.to_vni
-                || flow.from_vni == flow.to_vni
-                    && (flow.from_v6 < flow.to_v6
-                        || flow.from_v6 == flow.to_v6 && flow.from_port <= flow.to_port);
-        }
-        low_vni = flow.from_is_low ? flow.from_vni : flow.to_vni;
-        high_vni = flow.from_is_low ? flow.to_vni : flow.from_vni;
-        low_port = flow.from_is_low ? flow.from_port : flow.to_port;
-        high_port = flow.from_is_low ? flow.to_port : flow.from_port;
-        protocol = flow.protocol;
-        if (flow.is_echo && flow.from_asks != flow.from_is_low && !is_self) {
-            protocol = ECHO_OF_HIGH_SIDE;
-        }
-        if (hdr.inner_ipv4.isValid()) {
-            low_v4 = flow.from_is_low ? flow.from_v4 : flow.to_v4;
-            high_v4 = flow.from_is_low ? flow.to_v4 : flow.from_v4;
-            flows_v4.apply();
-        } else {
-            low_v6 = flow.from_is_low ? flow.from_v6 : flow.to_v6;
-            high_v6 = flow.from_is_low ? flow.to_v6 : flow.from_v6;
-            flows_v6.apply();
+            flow.is_known = flows_v6.apply().hit;
         }
     }
 }

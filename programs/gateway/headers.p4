@@ -25,11 +25,15 @@ const bit<16> ETHERTYPE_LLDP = 0x88cc;
 // IPv4 protocols and IPv6 next headers.
 const bit<8> PROTOCOL_HOP_BY_HOP     = 0;
 const bit<8> PROTOCOL_ICMP           = 1;
+const bit<8> PROTOCOL_IPV4           = 4;
 const bit<8> PROTOCOL_TCP            = 6;
 const bit<8> PROTOCOL_UDP            = 17;
 const bit<8> PROTOCOL_DCCP           = 33;
+const bit<8> PROTOCOL_IPV6           = 41;
 const bit<8> PROTOCOL_ROUTING        = 43;
 const bit<8> PROTOCOL_IPV6_FRAG      = 44;
+const bit<8> PROTOCOL_GRE            = 47;
+const bit<8> PROTOCOL_ESP            = 50;
 const bit<8> PROTOCOL_AUTHENTICATION = 51;
 const bit<8> PROTOCOL_ICMPV6         = 58;
 const bit<8> PROTOCOL_DESTINATION    = 60;
@@ -68,8 +72,10 @@ const bit<8> ICMP_ECHO_REQUEST      = 8;
 const bit<8> ICMP_TIME_EXCEEDED     = 11;
 const bit<8> ICMP_PARAMETER_PROBLEM = 12;
 
-/// Types of ICMPv6 (RFC 4443): the first and the last error, and echo.
+/// Types of ICMPv6 (RFC 4443): errors, and echo.
 const bit<8> ICMPV6_UNREACHABLE       = 1;
+const bit<8> ICMPV6_TOO_BIG           = 2;
+const bit<8> ICMPV6_TIME_EXCEEDED     = 3;
 const bit<8> ICMPV6_PARAMETER_PROBLEM = 4;
 const bit<8> ICMPV6_ECHO_REQUEST      = 128;
 const bit<8> ICMPV6_ECHO_REPLY        = 129;
@@ -147,6 +153,16 @@ header ipv6_h {
     bit<8>  hop_limit;
     ipv6_t  source;
     ipv6_t  destination;
+}
+
+/// RFC 8200, section 4.5.
+header ipv6_fragment_h {
+    bit<8>  next_header;
+    bit<8>  reserved;
+    bit<13> fragment_offset;
+    bit<2>  reserved_2;
+    bit<1>  more_fragments;
+    bit<32> identification;
 }
 
 /// RFC 768. `length` covers this header and the data after it, in bytes.
@@ -273,12 +289,16 @@ struct headers_t {
     ipv4_h     inner_ipv4;
     ipv6_h     inner_ipv6;
 
+    // Behind IPv6, only in a first fragment with TCP or ICMPv6 directly behind it.
+    ipv6_fragment_h inner_fragment;
+
     // Layer 4 of IPv4 without options, also of a packet that is not in VXLAN: TCP and UDP, or ICMP.
     l4_h       l4;
     l4_rest_h  l4_rest;
     l4_icmp_h  l4_icmp;
 
-    // Only in the second pass of a request for the gateway's MAC address: the request, or the answer.
+    // Only of ARP on the underlay, and in the second pass of a request for the gateway's MAC address: the
+    // request, or the answer.
     arp_h       arp;
 
     // Only in the second pass of a packet that causes an ICMP message: the message, and what an

@@ -19,7 +19,7 @@ control icmp_never_step(in headers_t hdr, inout metadata_t meta, in gateway_addr
         type = hdr.icmp_task.l4_type;
 
         // A fragment other than the first.
-        if (hdr.icmp_task.fragment == (bit<2>) fragment_t.later) {
+        if (hdr.icmp_task.fragment >= (bit<2>) fragment_t.later) {
             allowed = false;
         }
         // A frame to a group or to all.

@@ -46,7 +46,16 @@ control malformed_step(in headers_t hdr,
             } else if (istd.parser_error == error.InnerLength) {
                 reason = drop_reason_t.inner_length;
             }
-            drop(meta, reason);
+            // Headers behind plain IPv6 matter only if the packet is for a VM (internet_arrival.p4).
+            // Packets for the gateway itself go to the CPU.
+            if (!meta.one_pass_only && !hdr.vxlan.isValid() && hdr.outer_ipv6.isValid()
+                && (istd.parser_error == error.InnerIpv6Extension
+                    || istd.parser_error == error.InnerHeadersTooLong
+                    || istd.parser_error == error.InnerSourceRoute
+                    || istd.parser_error == error.InnerLength)) {
+            } else {
+                drop(meta, reason);
+            }
         }
     }
 }

@@ -55,7 +55,8 @@ enum bit<2> sender_t {
 enum bit<2> fragment_t {
     whole = 0,   // not a fragment
     first = 1,   // has the layer 4 header; more fragments follow
-    later = 2    // has no layer 4 header
+    later = 2,   // has no layer 4 header
+    known = 3    // a later one that has the ports of the first one (fragments.p4)
 }
 
 /// Direction of a packet whose address is translated.
@@ -64,7 +65,8 @@ enum bit<3> nat_t {
     outbound   = 1,   // from a VM to the Internet
     inbound    = 2,
     to_service = 3,   // to the address of a service, from a VM or a data centre
-    answer     = 4    // from a port of a backend, to a VM or a data centre
+    answer     = 4,   // from a port of a backend, to a VM or a data centre
+    to_v4      = 5    // from a VM, over IPv6, to a host with IPv4; `outbound` from nat_source on
 }
 
 /// What decides about the translation of an address.
@@ -74,7 +76,9 @@ enum bit<3> nat_kind_t {
     only_forward = 2,   // a port forward, if there is one; the VPC has no NAT
     elastic      = 3,   // the VM has a public address of its own
     service      = 4,   // a connection to a service
-    answer       = 5    // a connection to a service, by an answer of its backend
+    answer       = 5,   // a connection to a service, by an answer of its backend
+    routed       = 6,   // over IPv6: no session, and no address or one that is computed
+    nat64        = 7    // a session of a VM with IPv6
 }
 
 /// A limit of TCP segments that is none.
@@ -108,11 +112,16 @@ struct metadata_t {
     punt_reason_t punt_kind;
     bool          trailer;
     bit<8>        protocol;        // IPv4 protocol or IPv6 next header, after all extension headers
-    bit<16>       l4_source;       // port or ICMP type; otherwise, and for later fragments, 0
-    bit<16>       l4_destination;  // port or ICMP code; otherwise, and for later fragments, 0
+    bit<16>       l4_source;       // port or ICMP type; otherwise, and for later fragments not known, 0
+    bit<16>       l4_destination;  // port or ICMP code; otherwise, and for later fragments not known, 0
     fragment_t    fragment;
     extensions_t  extensions;      // headers between IP and layer 4
     bool          opens_tcp;       // TCP with SYN, directly after the IP header
+
+    // parser, only of fragments over IPv6 whose fragment header is directly behind the IP header.
+    bit<32>       identification;
+    bit<13>       fragment_offset;  // in units of 8 bytes
+    bool          is_last_fragment;
 
     // vxlan_checks: fields of the received outer header for the new one.
     bit<6>        outer_dscp;
@@ -148,7 +157,13 @@ struct metadata_t {
     remote_t      remote;          // only for scopes idc and cross_region
     bit<8>        hops;            // hops of the path: 0 within a subnet, otherwise 1
 
-    // nat_source, nat_arrival, gateway.
+    // fragments, only of fragments: whether the ports are those of all fragments of the datagram, its
+    // identifier of ICMP, and its identification where several VMs have one address.
+    bool          has_datagram;
+    bit<16>       identifier;
+    bit<16>       sent_identification;
+
+    // routing (only `to_v4`), nat_source, nat_arrival, gateway.
     nat_t         nat;
 
     // vm_nc, remote.

@@ -10,7 +10,17 @@
 #include "verdicts.p4"
 
 control nat_arrival_step(inout headers_t hdr, inout metadata_t meta) {
+    bool usable;
+
     apply {
+        // As `inner_checks`. The destination is an address of the gateway.
+        usable = hdr.outer_ipv4.source[31:24] != 0
+              && hdr.outer_ipv4.source[31:24] != 127
+              && hdr.outer_ipv4.source[31:16] != 0xa9fe
+              && hdr.outer_ipv4.source[31:29] != 7;
+        if (!usable) {
+            drop(meta, drop_reason_t.inner_address);
+        }
         // RFC 1812, section 5.3.1. The sender is not told, because the gateway has no address there.
         if (hdr.outer_ipv4.ttl <= 1) {
             drop(meta, drop_reason_t.inner_ttl_expired);

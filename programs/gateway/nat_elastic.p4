@@ -36,7 +36,12 @@ control nat_elastic_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
             nat.local_port = hdr.l4.source;
         }
         // A later fragment has no layer 4. A first one without its checksum is dropped, too.
-        if (meta.fragment == fragment_t.later) {
+        if (meta.fragment == fragment_t.known) {
+            nat.local_port = nat.is_outbound == 1 ? meta.l4_source : meta.l4_destination;
+            if (nat.protocol == PROTOCOL_ICMP) {
+                nat.local_port = meta.identifier;
+            }
+        } else if (meta.fragment == fragment_t.later) {
         } else if (nat.protocol == PROTOCOL_TCP) {
             if (!hdr.l4_rest.isValid()) {
                 drop(meta, drop_reason_t.inner_length);

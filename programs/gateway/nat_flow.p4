@@ -44,6 +44,7 @@ struct nat_flow_t {
     bool    is_answer;
 
     // service_choice: the backend for a new connection, or why there is none.
+    bool    is_chosen;
     ipv4_t  chosen;
     bit<16> chosen_port;
     drop_reason_t refusal;
@@ -55,7 +56,8 @@ struct nat_flow_t {
     bit<32> public_count;
     bit<32> max_blocks;
 
-    // nat_session: whether an answer belongs to a connection, and the backend of it.
+    // nat_session: whether the session is known; whether a packet belongs to a connection, and its backend.
+    bool    is_known;
     bool    is_found;
     ipv4_t  backend;
     bit<16> backend_port;
@@ -74,8 +76,8 @@ control nat_flow_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t 
     bit<16> destination_port;
 
     apply {
-        if (hdr.inner_ipv4.more_fragments == 1 || hdr.inner_ipv4.fragment_offset != 0) {
-            drop(meta, drop_reason_t.nat_fragment);
+        if (meta.fragment != fragment_t.whole && !meta.has_datagram) {
+            drop(meta, drop_reason_t.fragment_unknown);
         }
         nat.is_outbound = (bit<1>) (meta.nat == nat_t.outbound);
         nat.in_vpc = (bit<1>) (meta.nat == nat_t.to_service);
@@ -86,7 +88,21 @@ control nat_flow_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t 
         destination = hdr.inner_ipv4.destination;
         source_port = 0;
         destination_port = 0;
-        if (hdr.inner_ipv4.ihl == 5 && hdr.inner_ipv4.protocol == PROTOCOL_UDP) {
+        if (meta.fragment == fragment_t.known) {
+            // The first fragment has begun the session, and has the ports.
+            nat.opens = false;
+            source_port = meta.l4_source;
+            destination_port = meta.l4_destination;
+            if (nat.protocol == PROTOCOL_ICMP) {
+                if (meta.l4_source != (bit<16>) (nat.is_outbound == 1 ? ICMP_ECHO_REQUEST : ICMP_ECHO_REPLY)) {
+                    drop(meta, drop_reason_t.nat_protocol);
+                }
+                source_port = nat.is_outbound == 1 ? meta.identifier : 16w0;
+                destination_port = nat.is_outbound == 1 ? 16w0 : meta.identifier;
+            } else if (nat.protocol != PROTOCOL_UDP && nat.protocol != PROTOCOL_TCP) {
+                drop(meta, drop_reason_t.nat_protocol);
+            }
+        } else if (hdr.inner_ipv4.ihl == 5 && hdr.inner_ipv4.protocol == PROTOCOL_UDP) {
             if (!hdr.l4.isValid()) {
                 drop(meta, drop_reason_t.inner_length);
             }

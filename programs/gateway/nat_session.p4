@@ -5,7 +5,8 @@
 // and adds the pair; a packet from outside never does. Address and port of both sides are in the
 // key, so mapping and filtering depend on both (RFC 4787, sections 4.1 and 5).
 //
-// A connection to a service is a pair, too. A packet of the client adds it, with the chosen backend.
+// A connection to a service is a pair, too. A packet of the client adds it, when it is looked up a second
+// time, with the backend that was chosen in between (docs/decisions/0058-*).
 // The key has the address of the service in both directions, and not the backend: so a connection can
 // go to another backend if its own is down, and the answers of that one are found.
 
@@ -16,9 +17,10 @@
 #include "nat_flow.p4"
 #include "verdicts.p4"
 
-/// Public addresses and VMs that the pool of ports can number.
+/// Public addresses and VMs that the pool of ports can number: 2^24 of IPv4, and 2^20 of IPv6 behind them
+/// (nat64_source.p4).
 #define NAT_ADDRESSES 1024
-#define NAT_SUBSCRIBERS 16777216
+#define NAT_SUBSCRIBERS 17825792
 /// VPCs that can have services: all that have a number.
 #define SERVICE_VPCS 1048576
 
@@ -34,7 +36,7 @@ struct session_key_t {
     bit<1>  is_outbound;
     bit<1>  in_vpc;          // of a service, from within its VPC
     bit<8>  protocol;
-    ipv4_t  address;         // of the VM, or public, or of the service
+    ipv4_t  address;         // of the VM, or its number, or public, or of the service
     bit<16> port;
     ipv4_t  remote;
     bit<16> remote_port;
@@ -46,7 +48,7 @@ struct to_internet_t {
     bit<16> port;
 }
 
-/// Parameters of `to_vm`.
+/// Parameters of `to_vm` and `to_vm_v6`.
 struct to_vm_t {
     vpc_t   vpc;
     vni_t   vni;
@@ -100,6 +102,19 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
         keep_session(true);
     }
 
+    /// A packet from the Internet is for the VM with this number, over IPv6 (nat64_arrival.p4).
+    action to_vm_v6(vpc_t vpc, vni_t vni, bit<32> number, bit<16> port, bit<16> mss) {
+        nat.kind = nat_kind_t.nat64;
+        meta.vpc = vpc;
+        meta.in_list = vpc;
+        meta.to_vni = vni;
+        meta.limits_mss = mss != NO_MSS_LIMIT;
+        meta.mss_v6 = mss;
+        nat.new_address = number;
+        nat.new_port = port;
+        keep_session(true);
+    }
+
     /// A packet of a client is for this backend.
     action to_backend(ipv4_t address, bit<16> port) {
         nat.is_found = true;
@@ -119,9 +134,6 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
     /// The first packet to a service adds the connection in both directions, if there is a backend and
     /// the VPC may have one more: the Internet can send such packets from any address.
     action open_connection() {
-        if (!nat.opens) {
-            drop(meta, drop_reason_t.service_unasked);
-        }
         nat.backend = nat.chosen;
         nat.backend_port = nat.chosen_port;
         if (nat.refusal == drop_reason_t.none) {
@@ -172,18 +184,31 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
         to_internet_t out_translation = { nat.new_address, nat.new_port };
         to_vm_t in_translation = { meta.vpc, hdr.vxlan.vni, nat.local, nat.local_port,
                                    meta.limits_mss ? meta.mss_v4 : NO_MSS_LIMIT };
-        bool is_added = add_entry_pair(
-            "to_internet", out_translation, answer, "to_vm", in_translation,
-            space == 0 ? NAT_UDP : space == 1 ? NAT_TCP_TRANSITORY : NAT_ICMP);
-        if (!is_added) {
-            drop(meta, drop_reason_t.nat_table_full);
+        ExpireTimeProfileId_t profile = space == 0 ? NAT_UDP : space == 1 ? NAT_TCP_TRANSITORY : NAT_ICMP;
+        // Each addition has its own test: then it is clear that no port is held behind it, and packets need not
+        // run one by one.
+        if (nat.kind == nat_kind_t.nat64) {
+            in_translation.mss = meta.limits_mss ? meta.mss_v6 : NO_MSS_LIMIT;
+            bool is_added = add_entry_pair("to_internet", out_translation, answer, "to_vm_v6", in_translation,
+                                           profile);
+            if (!is_added) {
+                drop(meta, drop_reason_t.nat_table_full);
+            }
+        } else {
+            bool is_added = add_entry_pair("to_internet", out_translation, answer, "to_vm", in_translation,
+                                           profile);
+            if (!is_added) {
+                drop(meta, drop_reason_t.nat_table_full);
+            }
         }
     }
 
     action open_session() {
         if (nat.kind == nat_kind_t.service) {
-            open_connection();
-        } else if (nat.kind == nat_kind_t.session) {
+            if (nat.is_chosen) {
+                open_connection();
+            }
+        } else if (nat.kind == nat_kind_t.session || nat.kind == nat_kind_t.nat64) {
             open_nat_session();
         } else if (meta.nat == nat_t.outbound) {
             drop(meta, drop_reason_t.service_unasked);   // of a backend to the Internet
@@ -202,8 +227,8 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
             nat.remote_port: exact @name("remote_port");
         }
         actions = {
-            @tableonly to_internet; @tableonly to_vm; @tableonly to_backend; @tableonly from_backend;
-            @defaultonly open_session;
+            @tableonly to_internet; @tableonly to_vm; @tableonly to_vm_v6; @tableonly to_backend;
+            @tableonly from_backend; @defaultonly open_session;
         }
         const default_action = open_session();
         add_on_miss = true;
@@ -219,7 +244,7 @@ control nat_session_step(in headers_t hdr, inout metadata_t meta, inout nat_flow
             port = nat.service_port;
         }
         nat.is_found = false;
-        sessions.apply();
+        nat.is_known = sessions.apply().hit;
     }
 }
 

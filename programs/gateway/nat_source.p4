@@ -13,10 +13,14 @@
 #define GATEWAY_NAT_SOURCE_P4
 
 #include "metadata.p4"
+#include "nat64_source.p4"
 #include "nat_flow.p4"
 #include "verdicts.p4"
 
 control nat_source_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_t nat) {
+    nat64_source_step() nat64_source;
+    ipv4_t destination;
+
     /// VMs of a subnet. Their addresses from `first_vm` on have the numbers from `first_subscriber`
     /// on in the pool of ports. They share `count` public addresses from `first_public` on, which are
     /// those from number `first_number` on in the pool. Each VM gets at most `blocks` blocks of 64
@@ -80,23 +84,30 @@ control nat_source_step(in headers_t hdr, inout metadata_t meta, inout nat_flow_
 
     /// Prefixes that a NAT does not reach.
     table nat_refused {
-        key = { hdr.inner_ipv4.destination: lpm @name("destination"); }
+        key = { destination: lpm @name("destination") @format(IPV4_ADDRESS); }
         actions = { not_internet; @defaultonly NoAction; }
         const default_action = NoAction();
         size = 262144;
     }
 
     apply {
-        if (hdr.inner_ipv6.isValid()) {
-            to_cpu(meta, punt_reason_t.internet);
-        }
-        if (nat.is_answer) {
-            nat.kind = nat_kind_t.answer;
+        destination = hdr.inner_ipv4.destination;
+        if (hdr.inner_ipv4.isValid()) {
+            if (nat.is_answer) {
+                nat.kind = nat_kind_t.answer;
+            } else {
+                nat_source.apply();
+            }
+        } else if (meta.nat == nat_t.to_v4) {
+            nat64_source.apply(hdr, meta, nat);
+            destination = hdr.inner_ipv6.destination[31:0];
         } else {
-            nat_source.apply();
+            nat.kind = nat_kind_t.routed;   // internet_v6.p4
         }
-        nat_refused.apply();
         meta.nat = nat_t.outbound;
+        if (nat.kind != nat_kind_t.routed) {
+            nat_refused.apply();
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 control nat_translate_step(inout headers_t hdr, inout metadata_t meta, in nat_flow_t nat) {
     InternetChecksum() ip_sum;
     InternetChecksum() sum;
+    InternetChecksum() id_sum;
     ipv4_t  old_address;
     bit<16> new_checksum;
 
@@ -57,6 +58,27 @@ control nat_translate_step(inout headers_t hdr, inout metadata_t meta, in nat_fl
             } else {
                 hdr.l4.destination = nat.new_port;
                 meta.l4_destination = nat.new_port;
+            }
+        }
+
+        if (meta.fragment != fragment_t.whole) {
+            // Where several VMs have one address, a datagram needs an identification that no other
+            // datagram of this address has meanwhile (RFC 7857, section 10).
+            if (nat.is_outbound == 1 && nat.kind != nat_kind_t.elastic) {
+                id_sum.subtract({ hdr.inner_ipv4.checksum, hdr.inner_ipv4.identification });
+                id_sum.add({ meta.sent_identification });
+                hdr.inner_ipv4.checksum = id_sum.get();
+                hdr.inner_ipv4.identification = meta.sent_identification;
+            }
+            // A later fragment has no layer 4 to change, but later steps see its ports.
+            if (meta.fragment == fragment_t.known) {
+                if (nat.protocol == PROTOCOL_ICMP) {
+                    meta.identifier = nat.new_port;
+                } else if (nat.is_outbound == 1) {
+                    meta.l4_source = nat.new_port;
+                } else {
+                    meta.l4_destination = nat.new_port;
+                }
             }
         }
     }

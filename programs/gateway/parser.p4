@@ -147,9 +147,9 @@ parser gateway_parser(packet_in packet,
     state outer_ipv6_whole {
         transition select(hdr.outer_ipv6.next_header) {
             PROTOCOL_UDP:    outer_udp;
-            PROTOCOL_TCP:    outer_tcp;
-            PROTOCOL_ICMPV6: outer_icmpv6;
-            default:         accept;
+            PROTOCOL_TCP:    outer_ipv6_tcp;    // internet_parser.p4
+            PROTOCOL_ICMPV6: outer_ipv6_icmp;
+            default:         outer_ipv6_rarer;
         }
     }
 
@@ -277,7 +277,7 @@ parser gateway_parser(packet_in packet,
             PROTOCOL_DCCP:           inner_ipv6_ports;
             PROTOCOL_HOP_BY_HOP:     inner_ipv6_walk;
             PROTOCOL_ROUTING:        inner_ipv6_walk;
-            PROTOCOL_IPV6_FRAG:      inner_ipv6_walk;
+            PROTOCOL_IPV6_FRAG:      inner_ipv6_fragment;   // fragment_parser.p4
             PROTOCOL_AUTHENTICATION: inner_ipv6_walk;
             PROTOCOL_DESTINATION:    inner_ipv6_walk;
             PROTOCOL_MOBILITY:       inner_ipv6_walk;
@@ -296,7 +296,8 @@ parser gateway_parser(packet_in packet,
         verify(hdr.inner_ipv6.payload_length >= 4, error.InnerLength);
         meta.protocol = hdr.inner_ipv6.next_header;
         transition select(hdr.inner_ipv6.next_header) {
-            PROTOCOL_TCP: inner_ipv6_tcp;    // groups_parser.p4
+            PROTOCOL_TCP: inner_ipv6_tcp_or_udp;    // groups_parser.p4
+            PROTOCOL_UDP: inner_ipv6_tcp_or_udp;
             default:      ports;
         }
     }
@@ -333,12 +334,12 @@ parser gateway_parser(packet_in packet,
         transition accept;
     }
 
-    // TCP directly after the IP header.
+    // Layer 4 of both versions of IP, of a tenant and of plain packets.
     #include "tcp_parser.p4"
-    // Layer 4 of IPv4, which a NAT can change.
     #include "nat_parser.p4"
-    // Layer 4 of IPv6, which security groups read.
     #include "groups_parser.p4"
+    #include "internet_parser.p4"
+    #include "fragment_parser.p4"
 
     // ---- options and extension headers --------------------------------------------------------
     // IPv4 options, IPv6 extension headers (RFC 8200, section 4; RFC 7045) and authentication

@@ -8,9 +8,11 @@
 #define GATEWAY_PUNT_P4
 
 #include "metadata.p4"
+#include "public_arp.p4"
 #include "verdicts.p4"
 
-control punt_step(in headers_t hdr, inout metadata_t meta) {
+control punt_step(inout headers_t hdr, inout metadata_t meta, in pna_main_input_metadata_t istd) {
+    public_arp_step() public_arp;
     punt_reason_t kind;
     bit<8>        hops;   // TTL or hop limit; 255 proves that no router has forwarded the packet
 
@@ -33,6 +35,10 @@ control punt_step(in headers_t hdr, inout metadata_t meta) {
             hops = hdr.outer_ipv4.ttl;
         } else if (hdr.outer_ipv6.isValid()) {
             hops = hdr.outer_ipv6.hop_limit;
+        }
+
+        if (!meta.one_pass_only && hdr.arp.isValid()) {
+            public_arp.apply(hdr, meta, istd);
         }
 
         kind = meta.punt_kind;

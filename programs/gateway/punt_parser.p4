@@ -45,7 +45,28 @@
 
     state kind_vlan          { meta.punt_kind = punt_reason_t.vlan; transition accept; }
     state kind_link_protocol { meta.punt_kind = punt_reason_t.link_protocol; transition accept; }
-    state kind_arp           { meta.punt_kind = punt_reason_t.arp; transition accept; }
+    state kind_arp {
+        meta.punt_kind = punt_reason_t.arp;
+        transition select(meta.one_pass_only) {
+            false:   arp_length;
+            default: accept;
+        }
+    }
+
+    // 14 bytes Ethernet, 28 ARP; 4 for a VLAN tag.
+    state arp_length {
+        transition select(hdr.outer_vlan.isValid(), packet.length() >= 42, packet.length() >= 46) {
+            (false, true, _): arp_header;
+            (_, _, true):     arp_header;
+            default:          accept;
+        }
+    }
+
+    state arp_header {
+        packet.extract(hdr.arp);
+        transition accept;
+    }
+
     state kind_nd            { meta.punt_kind = punt_reason_t.nd; transition accept; }
     state kind_bgp           { meta.punt_kind = punt_reason_t.bgp; transition accept; }
     state kind_bfd           { meta.punt_kind = punt_reason_t.bfd; transition accept; }

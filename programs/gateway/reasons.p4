@@ -3,7 +3,8 @@
 // Reasons for drops and punts. Names and numbers are part of the control-plane API, because
 // counters, traces and metrics show them. Drop and punt reasons share one set of numbers, and a
 // number is never reused. 20 was the reason for inner IPv4 options, which now pass; 49 and 50 were
-// the reasons for ECMP groups and their buckets, which are next hops now.
+// the reasons for ECMP groups and their buckets, which are next hops now. 86 was a reason for
+// fragments that 66 has now.
 
 #ifndef GATEWAY_REASONS_P4
 #define GATEWAY_REASONS_P4
@@ -83,7 +84,6 @@ enum bit<8> drop_reason_t {
     // To and from the Internet.
     no_nat                 = 64,   // the VPC has a NAT, but not for this source
     nat_destination        = 65,   // to the operator's own network, or a private address
-    nat_fragment           = 66,   // fragments have no ports; those of elastic addresses pass
     nat_protocol           = 67,   // of a NAT neither TCP, UDP, echo nor error; AH, redirects; IPv4 options
     nat_quote              = 68,   // an ICMP error whose quoted packet is malformed, of another, or has options
     no_session             = 69,   // from the Internet, unasked, or an error about another packet
@@ -91,6 +91,22 @@ enum bit<8> drop_reason_t {
     nat_no_ports           = 71,   // no block of ports is free at the VM's public address
     nat_quota              = 72,   // the VM has as many ports as it may
     nat_table_full         = 73,   // no further session has room, or another one has the port
+
+    // To and from the Internet over IPv6.
+    internet_unasked       = 74,   // from the Internet, and no answer to a flow of a VM; the VPC takes no others
+    internet_source        = 75,   // a VM's source in no prefix of its VPC; from the Internet, one of its VMs
+    npt_address            = 76,   // an address that NPTv6 cannot translate (RFC 6296, sections 3.4 to 3.7)
+
+    // Between VMs with IPv6 and hosts with IPv4 (NAT64).
+    nat64_address          = 96,   // an IPv4 address behind the prefix that no host of the Internet has (RFC 6052, 3.1)
+    nat64_checksum         = 97,   // UDP without a checksum (RFC 7915, section 4.5)
+    nat64_icmp             = 98,   // an ICMP error that the other version of IP lacks (RFC 7915, sections 4.2 and 5.2)
+    nat64_fragment         = 99,   // a fragment
+
+    // Fragments, where ports decide: security groups, services, and to and from the Internet.
+    fragment_unknown       = 66,   // a later fragment before the first one of its datagram, or 30 s after it
+    fragment_header        = 77,   // of TCP that cuts or changes its header, or a second first one with other ports
+    fragment_quota         = 78,   // no further datagram has room, or its VPC or public address has as many as it may
 
     // Security groups.
     group_quota            = 79,   // the VPC has as many flows as it may
@@ -100,7 +116,6 @@ enum bit<8> drop_reason_t {
     group_flow_ended       = 83,   // the rules no longer permit the packet's flow
     group_table_full       = 84,   // no further flow has room
     group_error            = 85,   // an ICMP error about no tracked flow, or with a malformed quotation
-    group_fragment         = 86,   // a later fragment before the first of its datagram, or of IPv6
     group_port_0           = 87,   // port 0
     group_headers          = 88,   // TCP or ICMP cut off, or behind options or extension headers
 
@@ -119,7 +134,7 @@ enum bit<8> punt_reason_t {
     link_protocol          = 128,  // LLDP, LACP, EAPOL
     link_local             = 129,  // others to link-local groups: OSPF, VRRP, IGMP, MLD
     gateway_address        = 130,  // others to an address of the gateway
-    internet               = 131,  // to the Internet from a VPC without NAT or over IPv6; on a switch all, and to public addresses
+    internet               = 131,  // to the Internet from a VPC without a way there; on a switch all, and to public addresses
     arp                    = 132,
     nd                     = 133,  // neighbour and router discovery (RFC 4861)
     bgp                    = 134,  // TCP port 179

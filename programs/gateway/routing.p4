@@ -92,6 +92,15 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
         meta.in_list = TRANSIT ++ transit;
     }
 
+    /// Hosts with IPv4 alone, behind a prefix of IPv6. `nat64_source` says what stands for the VM. Both tables
+    /// have the action, because a chip can have both in one memory.
+    action nat64(transit_t transit) {
+        internet(transit);
+        if (!meta.one_pass_only) {
+            meta.nat = nat_t.to_v4;
+        }
+    }
+
     action blackhole() {
         meta.scope = scope_t.blackhole;
     }
@@ -105,7 +114,9 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
             meta.instance:              exact @name("instance");
             hdr.inner_ipv4.destination: lpm   @name("destination");
         }
-        actions = { local; peer; peer_limited; idc; cross_region; internet; blackhole; service; no_route; }
+        actions = {
+            local; peer; peer_limited; idc; cross_region; internet; nat64; blackhole; service; no_route;
+        }
         const default_action = no_route();
         size = 1048576;
     }
@@ -115,7 +126,9 @@ control routing_step(inout headers_t hdr, inout metadata_t meta) {
             meta.instance:              exact @name("instance");
             hdr.inner_ipv6.destination: lpm   @name("destination");
         }
-        actions = { local; peer; peer_limited; idc; cross_region; internet; blackhole; service; no_route; }
+        actions = {
+            local; peer; peer_limited; idc; cross_region; internet; nat64; blackhole; service; no_route;
+        }
         const default_action = no_route();
         size = 1048576;
     }

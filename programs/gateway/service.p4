@@ -47,9 +47,8 @@ control service_answer_check_step(in headers_t hdr, inout metadata_t meta, in na
         if (!sender.is_up || other_serves) {
             drop(meta, drop_reason_t.service_backend_down);
         }
-        // Later fragments have no ports.
-        if (meta.fragment != fragment_t.whole) {
-            drop(meta, drop_reason_t.nat_fragment);
+        if (meta.fragment != fragment_t.whole && !meta.has_datagram) {
+            drop(meta, drop_reason_t.fragment_unknown);
         }
         if (nat.is_error) {
             quote.apply(hdr, meta);

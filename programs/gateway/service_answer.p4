@@ -20,13 +20,13 @@ control service_answer_step(in headers_t hdr, in metadata_t meta, inout nat_flow
             nat.local = hdr.inner_ipv4.source;
             nat.remote = hdr.inner_ipv4.destination;
             if (meta.protocol == PROTOCOL_TCP) {
-                has_ports = hdr.l4_rest.isValid();
+                has_ports = hdr.l4_rest.isValid() || meta.fragment == fragment_t.known;
             } else if (meta.protocol == PROTOCOL_UDP) {
-                has_ports = hdr.l4.isValid();
+                has_ports = hdr.l4.isValid() || meta.fragment == fragment_t.known;
             }
             if (has_ports) {
-                nat.local_port = hdr.l4.source;
-                nat.remote_port = hdr.l4.destination;
+                nat.local_port = meta.l4_source;
+                nat.remote_port = meta.l4_destination;
             } else if (hdr.quoted_l4.isValid()) {
                 has_ports = true;
                 nat.is_error = true;

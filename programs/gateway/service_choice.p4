@@ -77,6 +77,7 @@ control service_choice_step(in metadata_t meta, inout nat_flow_t nat) {
         // The remainder by a prime depends on all bits, so it says nothing about those that select
         // the path (underlay.p4).
         slot = crc.get_hash(32w0, { chooser }, nat.slots);
+        nat.is_chosen = true;
         nat.refusal = drop_reason_t.none;
         nat.chosen = 0;
         nat.chosen_port = 0;

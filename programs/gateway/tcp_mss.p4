@@ -46,8 +46,9 @@ control tcp_mss_step(inout headers_t hdr, inout metadata_t meta) {
     apply {
         if (meta.opens_tcp) {
             if (meta.limits_mss) {
-                limit = meta.mss_v4;   // also of a packet that is in no tunnel any more
-                if (hdr.inner_ipv6.isValid()) {
+                limit = meta.mss_v4;
+                // A packet to the Internet is in no tunnel any more.
+                if (hdr.inner_ipv6.isValid() || !hdr.vxlan.isValid() && hdr.outer_ipv6.isValid()) {
                     limit = meta.mss_v6;
                 }
                 order_lower_mss(limit);
@@ -83,8 +84,12 @@ control tcp_mss_lower_step(inout headers_t hdr, inout metadata_t meta) {
         sent = 34 + (bit<32>) hdr.outer_udp.length;
         if (hdr.outer_ipv6.isValid()) {
             sent = sent + 20;
-        } else if (!hdr.vxlan.isValid()) {   // to the Internet
+        }
+        if (!hdr.vxlan.isValid()) {   // to the Internet
             sent = 14 + (bit<32>) hdr.outer_ipv4.total_length;
+            if (hdr.outer_ipv6.isValid()) {
+                sent = 54 + (bit<32>) hdr.outer_ipv6.payload_length;
+            }
         }
         if (hdr.outer_vlan.isValid()) {
             sent = sent + 4;

@@ -44,7 +44,15 @@
 
     state mss_outer_ipv6 {
         packet.extract(hdr.outer_ipv6);
-        transition mss_tunnel;
+        transition select(hdr.outer_ipv6.next_header) {
+            PROTOCOL_TCP: mss_plain_ipv6;
+            default:      mss_tunnel;
+        }
+    }
+
+    state mss_plain_ipv6 {
+        left = hdr.outer_ipv6.payload_length;
+        transition mss_tcp;
     }
 
     state mss_tunnel {

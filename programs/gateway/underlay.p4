@@ -138,6 +138,9 @@ control underlay_step(inout headers_t hdr, inout metadata_t meta, in pna_main_in
                 }
                 if (!meta.one_pass_only && meta.nat == nat_t.outbound) {
                     tenant_mtu = path_mtu;   // no tunnel
+                    if (hdr.outer_ipv4.isValid() && hdr.inner_ipv6.isValid()) {
+                        tenant_mtu = path_mtu + 20;   // IPv4 in the place of IPv6
+                    }
                 }
                 drop_and_tell(hdr, meta, drop_reason_t.exceeds_mtu, icmp_cause_t.too_big, tenant_mtu);
             }

@@ -29,6 +29,9 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
         if (meta.one_pass_only) {
             to_cpu(meta, punt_reason_t.gateway_address);
         }
+        if (!meta.one_pass_only && meta.from_internet) {
+            drop(meta, drop_reason_t.gateway_closed);
+        }
         order_icmp(hdr, meta, icmp_cause_t.echo, 0);
     }
 
@@ -38,6 +41,9 @@ control vm_nc_step(inout headers_t hdr, inout metadata_t meta) {
     action neighbour_address() {
         if (meta.one_pass_only) {
             to_cpu(meta, punt_reason_t.neighbour);
+        }
+        if (!meta.one_pass_only && meta.from_internet) {
+            drop(meta, drop_reason_t.gateway_closed);
         }
         order_icmp(hdr, meta, icmp_cause_t.neighbour, 0);
     }
