@@ -317,32 +317,34 @@ impl DataPlane {
         Ok(take(&mut commands))
     }
 
-    /// Attaches a port to a worker, between two batches. A port that returns to its earlier worker
-    /// keeps its counters.
+    /// Attaches ports to a worker, all between the same two batches, so that packets from one of them find the
+    /// others. A port that returns to its earlier worker keeps its counters.
     ///
     /// # Errors
-    /// The port number is in use, or the worker does not execute the command; the port is closed
-    /// then.
-    pub fn attach(&self, worker: usize, port: impl Into<DetachedPort>) -> Result<(), DataPlaneError> {
-        let port = port.into();
-        let (id, seated) = (port.attached.id, WorkerPort::new(worker, &*port.attached.port));
-        let kernel_interface = port.attached.port.kernel_interface();
+    /// A port number is in use, or the worker does not execute the command; that port is closed then.
+    pub fn attach(&self, worker: usize, ports: Vec<AttachedPort>) -> Result<(), DataPlaneError> {
         let mut worker_ports = self.worker_ports.lock();
-        if let Some(WorkerPort { name: first, .. }) = worker_ports.get(&id) {
-            let (first, second) = (first.clone(), seated.name);
-            return Err(DataPlaneError::Ports(RunError::DuplicatePort { id, first, second }));
-        }
-        let refused =
-            self.command_worker(worker, |commands| commands.arrivals.push(port), |commands| commands.refused.pop())?;
-        match refused {
-            Some((_, error)) => Err(DataPlaneError::Ports(error)),
-            None => {
-                worker_ports.insert(id, seated);
-                self.host.add_port(id, kernel_interface);
-                self.host.set_port_state(id, true);
-                Ok(())
+        let mut seats = Vec::new();
+        for AttachedPort { id, port } in &ports {
+            let seat = WorkerPort::new(worker, &**port);
+            if let Some(WorkerPort { name: first, .. }) = worker_ports.get(id) {
+                let (id, first, second) = (*id, first.clone(), seat.name);
+                return Err(DataPlaneError::Ports(RunError::DuplicatePort { id, first, second }));
             }
+            seats.push((*id, seat, port.kernel_interface()));
         }
+        let refused = self.command_worker(
+            worker,
+            |commands| commands.arrivals.extend(ports.into_iter().map(DetachedPort::from)),
+            |commands| std::mem::take(&mut commands.refused),
+        )?;
+        seats.retain(|(id, ..)| refused.iter().all(|(port, _)| port.attached.id != *id));
+        for (id, seat, kernel_interface) in seats {
+            worker_ports.insert(id, seat);
+            self.host.add_port(id, kernel_interface);
+            self.host.set_port_state(id, true);
+        }
+        refused.into_iter().next().map_or(Ok(()), |(_, error)| Err(DataPlaneError::Ports(error)))
     }
 
     /// Detaches a port from its worker, between two batches. Packets received so far have been

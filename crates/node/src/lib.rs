@@ -43,6 +43,7 @@ pub mod nat;
 pub mod observe;
 pub mod path_mtu;
 pub mod region;
+pub mod services;
 mod session_transfer;
 pub mod sessions;
 pub mod status;

@@ -1,30 +1,46 @@
 //! Entries as text: names from the program, values as [`entries::ValueFormat`] formats them.
 
 use crate::Node;
-use crate::nat::last_part;
+use crate::nat::{NatNames, last_part};
 use crate::status::{EntryRow, ShownValue};
 use entries::{ActionSpec, StoredEntry, ValueFormat};
 use ir::{KeyMatch, Pipeline, TableId};
 use num_bigint::BigUint;
 use p4runtime::ShownStrings;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Name of keys and parameters of the gateway's program with the number of a VPC.
 pub const VPC: &str = "vpc";
 /// Name of the key that says whether a session's entry is for packets from a VPC; the others are for packets
 /// from the Internet, which have no VPC.
 const IS_OUTBOUND: &str = "is_outbound";
+/// Names of a key and of a parameter of sessions with the number of a machine with NAT64. As a key, it is like
+/// an address of 0.0.0.0/8, which no machine has.
+const ADDRESS: &str = "address";
+const NUMBER: &str = "number";
 
 /// Names that stand for numbers: strings of controllers, and VPCs of the region in force.
 pub struct ShownNames<'a> {
     strings: ShownStrings<'a>,
     vpcs: HashMap<u64, String>,
+    nat: Arc<NatNames>,
 }
 
 impl<'a> ShownNames<'a> {
     /// Returns the names of a node. `state` is its control state.
     pub fn new(node: &Node, state: &'a entries::ControlState) -> ShownNames<'a> {
-        ShownNames { strings: ShownStrings::new(state, &node.translations), vpcs: node.region.vpc_names() }
+        ShownNames {
+            strings: ShownStrings::new(state, &node.translations),
+            vpcs: node.region.vpc_names(),
+            nat: node.region.nat_names().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the machine with NAT64 whose number a session has in the place of an address.
+    fn machine(&self, name: &str, value: &BigUint) -> Option<String> {
+        let number = u32::try_from(value).ok().filter(|_| [ADDRESS, NUMBER].contains(&last_part(name)))?;
+        self.nat.machine_v6(number).map(|address| address.to_string())
     }
 
     fn vpc(&self, of: ValueFormat<'_>, value: &BigUint) -> Option<String> {
@@ -63,11 +79,15 @@ pub fn row(pipeline: &Pipeline, strings: &ShownNames<'_>, table: TableId, entry:
     let declared = &pipeline.tables[table];
     let keys: Vec<_> = declared.match_keys().map(|(_, key)| key).zip(&spec.keys).collect();
     let has_no_vpc = is_from_internet(&keys);
+    let machine = |name: &str, given: &KeyMatch| match given {
+        KeyMatch::Exact(value) if declared.add_on_miss && !has_no_vpc => strings.machine(name, value),
+        _ => None,
+    };
     let keys = keys.into_iter().map(|(key, given)| ShownValue {
         name: key.name.clone(),
         value: match has_no_vpc && last_part(&key.name) == VPC {
             true => "-".to_owned(),
-            false => format_match(strings, ValueFormat::from(key), given),
+            false => machine(&key.name, given).unwrap_or_else(|| format_match(strings, ValueFormat::from(key), given)),
         },
     });
     let (action, arguments) = match &spec.action {
@@ -79,7 +99,9 @@ pub fn row(pipeline: &Pipeline, strings: &ShownNames<'_>, table: TableId, entry:
                 let arguments = action.params.iter().zip(&call.args);
                 let arguments = arguments.map(|(param, value)| {
                     let of = ValueFormat::from(param);
-                    let value = translated_value(strings, of, value).unwrap_or_else(|| of.format_value(value));
+                    let machine = || (param.name == NUMBER).then(|| strings.machine(NUMBER, value)).flatten();
+                    let known = translated_value(strings, of, value).or_else(machine);
+                    let value = known.unwrap_or_else(|| of.format_value(value));
                     ShownValue { name: param.name.clone(), value }
                 });
                 (action.preamble.name.clone(), arguments.collect())

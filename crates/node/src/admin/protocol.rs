@@ -4,12 +4,13 @@ use crate::config::TierLink;
 use crate::explain::{HypotheticalTrace, TracePart, TraceRequest, TraceResponse};
 use crate::nat::{NatAddressReport, NatStatus};
 use crate::region::{RegionChanges, RegionDifference, RegionStatus};
+use crate::services::ServiceStatus;
 use crate::sessions::{SessionRow, SessionSelection};
 use crate::status::{
     ControllersStatus, CounterCell, DropRow, EntryRow, NodeVersion, PortStatus, StageStatus, TableStatus, WorkerStatus,
 };
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Version of this protocol, by which a client and a node detect that they differ.
@@ -48,7 +49,7 @@ pub enum ControlRequest {
     /// Which machine has a public address or port, or the ports of a machine: [`ControlResponse::NatAddress`].
     NatAddress {
         /// A public address, or that of a machine.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// A port of the public address; `None`: all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
@@ -56,6 +57,8 @@ pub enum ControlRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vpc: Option<String>,
     },
+    /// The services of the region: [`ControlResponse::Services`].
+    Services,
     /// The ports.
     Ports,
     /// The stages of the native code.
@@ -149,6 +152,8 @@ pub enum ControlResponse {
     Nat(NatStatus),
     /// Response to [`ControlRequest::NatAddress`].
     NatAddress(NatAddressReport),
+    /// Response to [`ControlRequest::Services`].
+    Services(ServiceStatus),
     /// Response to [`ControlRequest::Ports`].
     Ports {
         /// Ports by number.

@@ -34,6 +34,7 @@ impl ControlHandler for NodeResponder {
             ControlRequest::NatAddress { address, port, vpc } => {
                 region_response(node.nat_address(address, port, vpc.as_deref()).map(ControlResponse::NatAddress))
             }
+            ControlRequest::Services => region_response(node.service_status().map(ControlResponse::Services)),
             ControlRequest::Ports => ControlResponse::Ports { ports: node.port_statuses() },
             ControlRequest::Stages => {
                 let interpreted = node.version().program.and_then(|program| program.interpreted);

@@ -301,7 +301,7 @@ impl Node {
         let mut ports = vec![0; self.plane.len()];
         self.plane.ports().into_iter().for_each(|(_, _, worker)| ports[worker] += 1);
         let worker = (0..ports.len()).min_by_key(|worker| ports[*worker]).unwrap_or(0);
-        self.plane.attach(worker, AttachedPort { id: PortId(number), port })
+        self.plane.attach(worker, vec![AttachedPort { id: PortId(number), port }])
     }
 
     /// Detaches a port while packets flow. Packets received so far are sent first; packets that the

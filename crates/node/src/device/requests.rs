@@ -77,8 +77,7 @@ impl Node {
 
     /// Returns the stored numbers of a region's objects such as VPCs.
     pub(crate) fn stored_region_numbers(&self) -> region::IdAssignments {
-        // Numbers of another version are ignored, because entries are compared by content.
-        postcard::from_bytes(&self.inner.lock().region_numbers).unwrap_or_default()
+        read_numbers(&self.inner.lock().region_numbers)
     }
 
     /// Stores the numbers of a region's objects across a restart and a take-over.
@@ -96,6 +95,15 @@ impl Node {
         inner.region_numbers = bytes;
         Ok(())
     }
+}
+
+/// Reads the numbers of a region's objects. Numbers of other versions than the last one are ignored, because
+/// entries are compared by content.
+fn read_numbers(stored: &[u8]) -> region::IdAssignments {
+    let read = |bytes: &[u8]| postcard::from_bytes::<region::IdAssignments>(bytes);
+    // The last version had all but the numbers of machines, which come last.
+    let none = postcard::to_stdvec(&region::MachineNumbers::default()).unwrap_or_default();
+    read(stored).or_else(|_| read(&[stored, &none].concat())).unwrap_or_default()
 }
 
 /// The entries of a flow table for a read.
@@ -237,5 +245,24 @@ impl Device for Node {
 
     fn subscribe(&self, sink: EventSink) {
         *self.sink.write() = Some(sink);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_version_without_those_of_machines_are_kept() {
+        let numbers = region::IdAssignments {
+            vpcs: [("red".to_owned(), 7)].into(),
+            flow_secret: 9,
+            ..region::IdAssignments::default()
+        };
+        let bytes = postcard::to_stdvec(&numbers).expect("plain data");
+        let none = postcard::to_stdvec(&region::MachineNumbers::default()).expect("plain data");
+        assert_eq!(read_numbers(&bytes), numbers);
+        assert_eq!(read_numbers(bytes.strip_suffix(&none[..]).expect("they come last")), numbers);
+        assert_eq!(read_numbers(&bytes[..3]), region::IdAssignments::default());
     }
 }

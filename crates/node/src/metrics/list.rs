@@ -1,7 +1,7 @@
 //! [`METRICS`]: the metrics of a node, with labels, help text and source of values.
 //!
 //! This list is the only definition of the metrics: the families are encoded from it, and a test
-//! generates the table of docs/reference/metrics.md from it (`crates/terraced/tests/metrics.rs`).
+//! generates the table of docs/reference/metrics.md from it (`crates/terraced/tests/files/metrics.rs`).
 
 use super::samples::{CounterSamples, HistogramSamples, ValueSamples};
 use super::scrape::ScrapeSnapshot;

@@ -8,7 +8,7 @@ use crate::region::RegionError;
 use interp::PortBlock;
 use region::{ForwardProtocol, Internet};
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 fn has_port(block: &PortBlock, port: u16) -> bool {
     block.first_port <= port && u32::from(port) < u32::from(block.first_port) + region::BLOCK_PORTS
@@ -25,7 +25,7 @@ fn block_ports(block: &PortBlock) -> Vec<BlockPorts> {
 }
 
 /// Formats a machine as sentences name it.
-fn machine_text(vpc: &str, address: Ipv4Addr, name: Option<&str>) -> String {
+fn machine_text(vpc: &str, address: IpAddr, name: Option<&str>) -> String {
     let name = name.map_or_else(String::new, |name| format!(" ({name})"));
     format!("VPC {vpc}, {address}{name}")
 }
@@ -48,7 +48,7 @@ impl Node {
     /// The node serves no region.
     pub fn nat_address(
         &self,
-        address: Ipv4Addr,
+        address: IpAddr,
         port: Option<u16>,
         vpc: Option<&str>,
     ) -> Result<NatAddressReport, RegionError> {
@@ -106,17 +106,12 @@ impl Node {
     }
 
     /// Returns the elastic addresses and port forwards of a public address or of a machine.
-    fn public_uses(
-        &self,
-        address: Ipv4Addr,
-        port: Option<u16>,
-        vpc: Option<&str>,
-    ) -> (Vec<AddressUse>, Vec<ForwardUse>) {
+    fn public_uses(&self, address: IpAddr, port: Option<u16>, vpc: Option<&str>) -> (Vec<AddressUse>, Vec<ForwardUse>) {
         let (mut elastic, mut forwards) = self.region.with_internet(&|internet, file| {
             let elastic = elastic_uses(internet, file).into_iter();
             let forwards = forward_uses(internet, file).into_iter();
             let is_wanted = |of: &AddressUse| {
-                let is_public = of.public_address == address;
+                let is_public = IpAddr::from(of.public_address) == address;
                 (is_public || port.is_none() && of.address == address) && vpc.is_none_or(|vpc| of.vpc == vpc)
             };
             let of_port = |forward: &ForwardUse| port.is_none_or(|port| forward.port == port);
@@ -135,9 +130,8 @@ impl Node {
 
 fn elastic_uses(internet: &Internet, file: &str) -> Vec<AddressUse> {
     let one = |elastic: &region::ElasticAddress| {
-        let (IpAddr::V4(public_address), IpAddr::V4(address)) = (elastic.address.value, elastic.vm.value) else {
-            return None;
-        };
+        let IpAddr::V4(public_address) = elastic.address.value else { return None };
+        let address = elastic.vm.value;
         let source = format!("{file}:{}", elastic.address.at.line);
         Some(AddressUse { public_address, vpc: elastic.vpc.value.to_string(), address, machine: None, source })
     };
@@ -146,9 +140,8 @@ fn elastic_uses(internet: &Internet, file: &str) -> Vec<AddressUse> {
 
 fn forward_uses(internet: &Internet, file: &str) -> Vec<ForwardUse> {
     let one = |forward: &region::PortForward| {
-        let (IpAddr::V4(public_address), IpAddr::V4(address)) = (forward.address.value, forward.vm.value) else {
-            return None;
-        };
+        let IpAddr::V4(public_address) = forward.address.value else { return None };
+        let address = forward.vm.value;
         let protocol = match forward.protocol {
             ForwardProtocol::Tcp => "tcp",
             ForwardProtocol::Udp => "udp",
@@ -186,7 +179,7 @@ fn sentences(report: &NatAddressReport, is_known: bool) -> Vec<String> {
 }
 
 /// Returns the sentence about a port of a public address.
-fn port_sentence(report: &NatAddressReport, address: Ipv4Addr, port: u16) -> Option<String> {
+fn port_sentence(report: &NatAddressReport, address: IpAddr, port: u16) -> Option<String> {
     let Some(block) = report.blocks.first() else {
         return (report.elastic.is_empty() && report.forwards.is_empty()).then(|| match port {
             ..region::FIRST_NAT_PORT => format!("no port forward has port {port} of {address}"),

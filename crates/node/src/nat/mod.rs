@@ -25,7 +25,7 @@ mod usage;
 
 pub(crate) use block_log_state::BlockLog;
 pub use block_log_state::BlockLogCounts;
-pub(crate) use names::NatNames;
+pub(crate) use names::{NatNames, Subscriber};
 pub(crate) use session_source::session_source;
 pub use status::{
     AddressUse, BlockPorts, BlockUse, ForwardUse, MachineUse, NatAddressReport, NatStatus, NatUse, PortUse, SessionUse,

@@ -2,7 +2,7 @@
 
 use region::{IdAssignments, ResolvedRegion};
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// A NAT of the region file.
@@ -36,7 +36,7 @@ struct SubscriberRange {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Subscriber {
     pub vpc: Arc<str>,
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
 }
 
 /// The names of one version of the region file. Blocks can belong to machines and addresses of an earlier
@@ -46,6 +46,8 @@ pub(crate) struct NatNames {
     /// The NATs in the order of the file.
     pub nats: Vec<NamedNat>,
     subscribers: BTreeMap<u32, SubscriberRange>,
+    /// Machines with NAT64, by number in the pool.
+    machines_v6: BTreeMap<u32, (Arc<str>, Ipv6Addr)>,
     /// Index of the NAT of each VPC that has one.
     vpc_nats: HashMap<Arc<str>, usize>,
     /// Names of VPCs by number.
@@ -91,19 +93,41 @@ impl NatNames {
             Some((*number, SubscriberRange { vpc, first_address: subnet.network().to_bits(), count }))
         });
         let subscribers = subscribers.collect();
-        NatNames { nats, subscribers, vpc_nats, vpcs }
+        let machines = numbers.nat64_machines.by_machine.iter().filter_map(|((vpc, address), number)| {
+            Some((region::NAT64_FIRST_SUBSCRIBER + number, (named.get(vpc.as_str())?.clone(), *address)))
+        });
+        let machines_v6 = machines.collect();
+        NatNames { nats, subscribers, machines_v6, vpc_nats, vpcs }
     }
 
     /// Returns the machine with a number of the pool.
     pub fn subscriber(&self, number: u32) -> Option<Subscriber> {
+        if let Some((vpc, address)) = self.machines_v6.get(&number) {
+            return Some(Subscriber { vpc: vpc.clone(), address: (*address).into() });
+        }
         let (first, range) = self.subscribers.range(..=number).next_back()?;
         let offset = number - first;
-        (offset < range.count)
-            .then(|| Subscriber { vpc: range.vpc.clone(), address: Ipv4Addr::from_bits(range.first_address + offset) })
+        (offset < range.count).then(|| Subscriber {
+            vpc: range.vpc.clone(),
+            address: Ipv4Addr::from_bits(range.first_address + offset).into(),
+        })
+    }
+
+    /// Returns the machine with NAT64 that sessions have by this number in the place of an address.
+    pub fn machine_v6(&self, number: u32) -> Option<Ipv6Addr> {
+        let (_, address) = self.machines_v6.get(&region::NAT64_FIRST_SUBSCRIBER.checked_add(number)?)?;
+        Some(*address)
     }
 
     /// Returns the numbers of an address in all VPCs.
-    pub fn numbers_of(&self, address: Ipv4Addr) -> Vec<u32> {
+    pub fn numbers_of(&self, address: IpAddr) -> Vec<u32> {
+        let address = match address {
+            IpAddr::V4(address) => address,
+            IpAddr::V6(address) => {
+                let found = self.machines_v6.iter().filter(|(_, (_, of))| *of == address);
+                return found.map(|(number, _)| *number).collect();
+            }
+        };
         let number = |(first, range): (&u32, &SubscriberRange)| {
             let offset = address.to_bits().checked_sub(range.first_address).filter(|offset| *offset < range.count)?;
             Some(first + offset)
@@ -121,7 +145,8 @@ impl NatNames {
     }
 
     /// Returns the NAT of a public address, and the number of the address in the pool.
-    pub fn nat_of(&self, address: Ipv4Addr) -> Option<(&NamedNat, u32)> {
+    pub fn nat_of(&self, address: IpAddr) -> Option<(&NamedNat, u32)> {
+        let IpAddr::V4(address) = address else { return None };
         let mut found = self.nats.iter().filter_map(|nat| {
             let offset = address.to_bits().checked_sub(nat.first_address)?;
             (offset < nat.address_count).then_some((nat, nat.first_number + offset))

@@ -3,10 +3,10 @@
 
 use super::names::NatNames;
 use super::{SESSIONS, last_part};
-use entries::{ActionSpec, StoredEntry};
-use ir::{KeyMatch, Pipeline, TableId};
-use num_bigint::BigUint;
-use std::net::Ipv4Addr;
+use crate::sessions::NamedEntry;
+use entries::StoredEntry;
+use ir::{Pipeline, TableId};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Returns `FILE:LINE: NAT NAME: session of VPC NAME, ADDRESS` for an entry of the table of sessions; `None` for
 /// other tables, and if the region has no such NAT any more.
@@ -20,28 +20,18 @@ pub(crate) fn session_source(
     if !declared.add_on_miss || last_part(&declared.preamble.name) != SESSIONS {
         return None;
     }
-    let spec = entry.to_table_entry(pipeline, table);
-    let ActionSpec::Call(call) = &spec.action else { return None };
-    let keys = declared.match_keys().zip(&spec.keys).map(|((_, key), value)| (last_part(&key.name), value));
-    let keys: Vec<(&str, &BigUint)> = keys
-        .filter_map(|(name, value)| match value {
-            KeyMatch::Exact(value) => Some((name, value)),
-            _ => None,
-        })
-        .collect();
-    let params = pipeline.actions.get(call.action)?.params.iter().map(|param| param.name.as_str());
-    let args: Vec<(&str, &BigUint)> = params.zip(&call.args).collect();
-    let number = |of: &[(&str, &BigUint)], name: &str| {
-        let (_, value) = of.iter().find(|(known, _)| *known == name)?;
-        u32::try_from(*value).ok()
-    };
+    let entry = NamedEntry::new(pipeline, table, entry)?;
     // The machine is the key of what it sends, and the argument of what it gets.
-    let (machine, public) = match number(&keys, "is_outbound")? {
-        0 => (&args, &keys),
-        _ => (&keys, &args),
+    let is_outbound = entry.key("is_outbound")? != 0;
+    let of_machine = |name: &str| if is_outbound { entry.key(name) } else { entry.argument(name) };
+    let public = if is_outbound { entry.argument("address") } else { entry.key("address") };
+    let vpc = names.vpc(of_machine("vpc")?)?;
+    // A machine with NAT64 has a number in the place of an address.
+    let number = of_machine(if is_outbound { "address" } else { "number" });
+    let address = match number.and_then(|number| names.machine_v6(number)) {
+        Some(address) => IpAddr::from(address),
+        None => Ipv4Addr::from_bits(of_machine("address")?).into(),
     };
-    let vpc = names.vpc(number(machine, "vpc")?)?;
-    let address = Ipv4Addr::from_bits(number(machine, "address")?);
-    let (nat, _) = names.nat_of(Ipv4Addr::from_bits(number(public, "address")?))?;
+    let (nat, _) = names.nat_of(Ipv4Addr::from_bits(public?).into())?;
     Some(format!("{}: NAT {}: session of VPC {vpc}, {address}", nat.source, nat.name))
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The NATs of a region, and the machines that use most of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ pub struct MachineUse {
     /// Its VPC; `None`: the region file has no such machine any more.
     pub vpc: Option<String>,
     /// Its address in the VPC.
-    pub address: Option<Ipv4Addr>,
+    pub address: Option<IpAddr>,
     /// Its name in the region file; `None`: the file has no machine at this address.
     pub machine: Option<String>,
     /// Number of the machine in the pool of ports.
@@ -102,7 +102,7 @@ pub struct MachineUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NatAddressReport {
     /// The address of the request.
-    pub address: Option<Ipv4Addr>,
+    pub address: Option<IpAddr>,
     /// The port of the request.
     pub port: Option<u16>,
     /// Blocks of ports that machines have of it, or that it has.
@@ -129,7 +129,7 @@ pub struct BlockUse {
     /// The machine's VPC; `None`: the region file has no such machine any more.
     pub vpc: Option<String>,
     /// The machine's address in the VPC.
-    pub address: Option<Ipv4Addr>,
+    pub address: Option<IpAddr>,
     /// The machine's name in the region file.
     pub machine: Option<String>,
     /// Number of the machine in the pool of ports.
@@ -157,7 +157,7 @@ pub struct AddressUse {
     /// The machine's VPC.
     pub vpc: String,
     /// The machine's address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The machine's name in the region file.
     pub machine: Option<String>,
     /// `FILE:LINE` in the region file.

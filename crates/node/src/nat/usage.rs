@@ -9,12 +9,12 @@ use crate::observe::named_stats::RefusedPorts;
 use crate::region::RegionError;
 use interp::{AddressUsage, PoolControl, PortBlock};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 /// Blocks that are read at a time. Packets that take ports wait meanwhile, for some microseconds.
 const PAGE: usize = 128;
 /// Drop reasons of packets that the NAT refuses (programs/gateway/reasons.p4).
-const REFUSALS: [&str; 10] = [
+const REFUSALS: [&str; 12] = [
     "no_nat",
     "nat_destination",
     "nat_quota",
@@ -22,7 +22,9 @@ const REFUSALS: [&str; 10] = [
     "nat_table_full",
     "tcp_without_syn",
     "no_session",
-    "nat_fragment",
+    "fragment_unknown",
+    "fragment_header",
+    "fragment_quota",
     "nat_protocol",
     "nat_quote",
 ];
@@ -114,8 +116,7 @@ impl Node {
                 used.machines_at_limit += u64::from(max_blocks.is_some_and(|most| counts.is_at_limit(most)));
             }
         }
-        let refused = self.drops().into_iter().filter(|row| REFUSALS.contains(&row.reason.as_str()));
-        let refused: BTreeMap<String, u64> = refused.map(|row| (row.reason, row.count.packets)).collect();
+        let refused = self.drops_for(&REFUSALS);
         let machines = self.top_machines(&names, machines, top);
         let mut status =
             NatStatus { nats, sessions: self.session_use(), refused, machines, unnamed_blocks, notes: Vec::new() };
@@ -123,7 +124,14 @@ impl Node {
         Ok(status)
     }
 
-    fn session_use(&self) -> SessionUse {
+    /// Returns the packets that were dropped for each of these reasons; none where there are none.
+    pub(crate) fn drops_for(&self, reasons: &[&str]) -> BTreeMap<String, u64> {
+        let rows = self.drops().into_iter().filter(|row| reasons.contains(&row.reason.as_str()));
+        rows.map(|row| (row.reason, row.count.packets)).collect()
+    }
+
+    /// Returns how full the table of sessions is.
+    pub(crate) fn session_use(&self) -> SessionUse {
         let table = self.table_snapshots().into_iter().find(|table| last_part(&table.name) == SESSIONS);
         // A session is a pair of entries.
         table.map_or_else(SessionUse::default, |table| SessionUse {
@@ -166,17 +174,16 @@ impl Node {
     }
 
     /// Returns the names of machines in the region file, by one pass through the file's machines.
-    pub(super) fn vm_names(&self, wanted: &HashSet<Subscriber>) -> HashMap<Subscriber, String> {
+    pub(crate) fn vm_names(&self, wanted: &HashSet<Subscriber>) -> HashMap<Subscriber, String> {
         let mut names = HashMap::new();
         if wanted.is_empty() {
             return names;
         }
-        let mut by_address: HashMap<Ipv4Addr, Vec<&Subscriber>> = HashMap::new();
+        let mut by_address: HashMap<IpAddr, Vec<&Subscriber>> = HashMap::new();
         wanted.iter().for_each(|wanted| by_address.entry(wanted.address).or_default().push(wanted));
         self.region.visit_vms(&mut |vm| {
             for address in &vm.addresses {
-                let IpAddr::V4(address) = address.value else { continue };
-                let wanted = by_address.get(&address).into_iter().flatten();
+                let wanted = by_address.get(&address.value).into_iter().flatten();
                 for found in wanted.filter(|wanted| *wanted.vpc == *vm.vpc.value) {
                     names.insert((*found).clone(), vm.name.value.to_string());
                 }

@@ -10,7 +10,7 @@ use p4runtime::{Code, P4RuntimeError, PipelineConfig};
 use parking_lot::{Mutex, RwLock};
 use region::{
     Changes, Document, Edit, EntryKey, GatewayApi, GatewayEntries, IdAssignments, KernelSources, PathMtus, PortStates,
-    RegionPart,
+    RegionPart, ResolvedRegion,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -208,11 +208,18 @@ impl RegionKeeper {
     /// Returns what `read` makes of the section `internet` of the region in force and the name of its file; the
     /// default without the section.
     pub(crate) fn with_internet<T: Default>(&self, read: &dyn Fn(&region::Internet, &str) -> T) -> T {
+        let read = |region: &ResolvedRegion, file: &str| Some(read(region.file.internet.as_ref()?, file));
+        self.with_region(&read).ok().flatten().unwrap_or_default()
+    }
+
+    /// Returns what `read` makes of the region in force and the name of its file.
+    ///
+    /// # Errors
+    /// The node serves no region.
+    pub(crate) fn with_region<T>(&self, read: &dyn Fn(&ResolvedRegion, &str) -> T) -> Result<T, RegionError> {
         let installed = self.installed.read();
-        let internet = installed.as_ref().and_then(|installed| {
-            Some((installed.document.region.file.internet.as_ref()?, installed.file.display().to_string()))
-        });
-        internet.map(|(internet, file)| read(internet, &file)).unwrap_or_default()
+        let installed = installed.as_ref().ok_or(RegionError::None)?;
+        Ok(read(&installed.document.region, &installed.file.display().to_string()))
     }
 
     /// Returns the names of the VPCs by number, for counters indexed by VPC.

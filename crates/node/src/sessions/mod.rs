@@ -9,13 +9,16 @@
 //! |---|---|
 //! | which entries of which tables | [`SessionSelection`]: `selection.rs` |
 //! | reading and counting | `read.rs` |
+//! | keys and arguments by name | [`NamedEntry`] |
 //! | deleting, with the store | `delete.rs`, `device/flow_tables.rs` |
 //! | their form on the control socket | [`SessionRow`] |
 
 mod delete;
+mod named_entry;
 mod read;
 mod selection;
 
+pub(crate) use named_entry::NamedEntry;
 pub use selection::SessionSelection;
 pub(crate) use selection::{SelectedTable, SessionError};
 

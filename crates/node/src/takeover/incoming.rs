@@ -190,9 +190,8 @@ impl IncomingTakeover {
             }
         }
         for (worker, ports) in seats.into_iter().enumerate() {
-            for port in ports {
-                node.plane.attach(worker, port).map_err(|error| release_ports(&node, error))?;
-            }
+            // All at once: a packet from the first port may leave by the last one.
+            node.plane.attach(worker, ports).map_err(|error| release_ports(&node, error))?;
         }
         if let Some(current) = &mut node.lock_state().current {
             node.update_links(&mut *current.engine);
