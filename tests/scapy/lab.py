@@ -1,4 +1,4 @@
-"""VMs, servers and uplinks of examples/lab.yaml, repeated here as an independent reading of it."""
+"""VMs, servers and uplinks of tests/regions/plain.yaml, repeated here as an independent reading of it."""
 
 from dataclasses import dataclass
 

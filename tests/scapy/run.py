@@ -1,6 +1,6 @@
 """Sends packets that scapy builds and judges through the gateway: `run.py TERRACE`.
 
-Each family of cases goes through `terrace run` with examples/lab.yaml, from capture to capture. Sent frames must be,
+Each family of cases goes through `terrace run` with tests/regions/plain.yaml, from capture to capture. Sent frames must be,
 byte by byte, those of scapy; drops must be counted under the expected reason. Also fails if it compared too little.
 """
 
@@ -32,7 +32,7 @@ def through_the_gateway(terrace, cases, folder):
         by_port.setdefault(port, []).append((frame, at))
     for port, frames in by_port.items():
         write(incoming / f"{port}.pcap", frames)
-    command = [terrace, "run", "--json", "--region", ROOT / "examples/lab.yaml", "--in-dir", incoming, "--out-dir", outgoing]
+    command = [terrace, "run", "--json", "--region", ROOT / "tests/regions/plain.yaml", "--in-dir", incoming, "--out-dir", outgoing]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if ended.returncode != 0:
         sys.exit(f"terrace run ended with {ended.returncode}: {ended.stdout}{ended.stderr}")

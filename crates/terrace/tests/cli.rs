@@ -295,7 +295,7 @@ fn trace_names_the_line_of_the_region_file() {
         ["--vni", "100", "--inner-src", "10.0.0.11", "--inner-dst", "10.0.0.12", "--proto", "tcp", "--dport", "80"];
     let (code, out, err) = run(&[&["trace"], &region[..], &from_fields].concat());
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("from examples/lab.yaml:50: VM red-b"), "{out}");
+    assert!(out.contains("from examples/lab.yaml:81: VM red-b"), "{out}");
     assert!(out.contains("=> sent on port 2"), "{out}");
     let (code, document) = json(&[&["trace", "--json"], &region[..], &from_fields].concat());
     assert_eq!(code, 0);
@@ -308,11 +308,44 @@ fn trace_names_the_line_of_the_region_file() {
             .unwrap_or_else(|| panic!("{table} in {document}"));
         found["table"]["hit"]["provenance"].as_str().unwrap().to_owned()
     };
-    assert_eq!(hit("gateway.tenancy.tenant"), "examples/lab.yaml:26: VPC red");
+    assert_eq!(hit("gateway.tenancy.tenant"), "examples/lab.yaml:36: VPC red");
     // Tracing the built packet as hex digits gives the same result.
     let packet = document["packet"]["hex"].as_str().unwrap();
     let again = json(&[&["trace", "--json", "--port", "1", "--hex", packet], &region[..]].concat()).1;
     assert_eq!(again["verdicts"], document["verdicts"]);
+}
+
+/// In both directions, of a VPC with NPTv6: the address is that of the example of RFC 6296.
+#[test]
+fn trace_names_the_line_of_a_way_to_the_internet_over_ipv6() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "region: r
+gateway: {mac: 02:00:5e:00:00:01, vteps: [192.0.2.1]}
+uplinks:
+- {name: s, port: 1, mac: 02:00:5e:00:00:01, peer_mac: 02:00:00:00:01:02}
+- {name: isp, port: 2, mac: 02:00:5e:00:00:01, peer_mac: 02:00:00:00:02:02, mtu: 1500}
+servers: [{name: s1, address: 192.0.2.11, uplinks: [s]}]
+internet: {uplinks: [isp]}
+vpcs:
+- name: n
+  vni: 300
+  subnets: ['fd01:203:405:1::/64']
+  ipv6_internet: {translate: [{inside: 'fd01:203:405::/48', outside: '2001:db8:1::/48'}]}
+  routes: [{to: '::/0', internet: true}]
+vms: [{name: n1, vpc: n, server: s1, mac: 02:00:00:30:00:01, addresses: ['fd01:203:405:1::1234']}]
+";
+    let region = file(&folder, "r.yaml", text);
+    let from_vm = ["--vni", "300", "--inner-src", "fd01:203:405:1::1234", "--inner-dst", "2001:db8:99::9"];
+    let (_, out, err) = run(&[&["trace", "--region", &region][..], &from_vm].concat());
+    assert_eq!(err, "");
+    let what = "r.yaml:12: VPC n: Internet over IPv6, fd01:203:405:1::/64 as 2001:db8:1::/48";
+    assert!(out.contains(what) && out.contains("=> sent on port 2"), "{out}");
+    let layers =
+        "eth(dst=02:00:5e:00:00:01)/ipv6(src=2001:db8:99::9, dst=2001:db8:1:d550::1234)/udp(sport=53, dport=53)";
+    let (_, out, err) = run(&["trace", "--region", &region, "--port", "2", "--packet", layers]);
+    assert_eq!(err, "");
+    let what = "r.yaml:12: VPC n: 2001:db8:1::/48 on the Internet is fd01:203:405::/48";
+    assert!(out.contains(what) && out.contains("=> dropped: internet_unasked"), "{out}");
 }
 
 #[test]
@@ -324,7 +357,8 @@ fn a_traced_drop_has_the_name_that_the_program_gives_it() {
     assert_eq!(to("10.66.0.1", &[])["reason"], "blackhole_route");
     assert_eq!(to("10.0.0.12", &["--dport", "2323"])["reason"], "acl_denied_in");
     assert_eq!(to("10.0.0.99", &[])["reason"], "unknown_vm");
-    assert_eq!(to("8.8.8.8", &[])["verdict"], "cpu");
+    assert_eq!(to("8.8.8.8", &[])["verdict"], "forward");
+    assert_eq!(to("192.0.2.11", &[])["reason"], "nat_destination");
     let unknown = ["--vni", "77", "--inner-src", "10.0.0.1", "--inner-dst", "10.0.0.2", "--outer-src", "192.0.2.11"];
     let (_, document) = json(&[&["trace", "--json", "--region", "examples/lab.yaml"][..], &unknown].concat());
     assert_eq!(document["verdicts"][0]["reason"], "unknown_vni");
@@ -344,7 +378,7 @@ fn trace_says_what_it_lacks() {
 fn region_files() {
     let (code, out, _) = run(&["region", "check", "examples/lab.yaml"]);
     assert_eq!(code, 0);
-    assert!(out.starts_with("examples/lab.yaml: accepted (3 VPCs, 7 VMs, 3 servers)"), "{out}");
+    assert!(out.starts_with("examples/lab.yaml: accepted (3 VPCs, 8 VMs, 3 servers)"), "{out}");
     let folder = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(root().join("examples/lab.yaml")).unwrap();
     let wrong = file(&folder, "wrong.yaml", &text.replace("vpc: green, server: s3", "vpc: grean, server: s3"));
@@ -356,7 +390,7 @@ fn region_files() {
     assert!(document[0]["problems"][0]["line"].as_u64().unwrap() > 1);
     assert_eq!(run(&["region", "entries", &wrong]).0, 3);
     let (code, entries) = json(&["region", "entries", "--json", "--table", "vm_nc", "examples/lab.yaml"]);
-    assert_eq!((code, entries.as_array().unwrap().len()), (0, 14));
+    assert_eq!((code, entries.as_array().unwrap().len()), (0, 16));
     assert!(entries[0]["provenance"].as_str().unwrap().starts_with("examples/lab.yaml:"));
     let schema: Value = serde_json::from_str(&run(&["region", "schema"]).1).unwrap();
     assert_eq!(schema["title"], "RegionFile");

@@ -1,5 +1,5 @@
 //! Sends packets that an independent implementation (scapy) builds through `terrace run` with the
-//! gateway and examples/lab.yaml. Scapy judges the output: tests/scapy.
+//! gateway and tests/regions/plain.yaml. Scapy judges the output: tests/scapy.
 
 use std::path::Path;
 use std::process::Command;

@@ -6,13 +6,14 @@ use super::io_args::IoArgs;
 use super::program_args::SourceArgs;
 use super::show::USUAL_SOCKET;
 use super::ui::{OutputSettings, print_line};
-use crate::lab::{self, Topology};
+use crate::lab::{self, LabError, LabState, Process, Topology};
 use clap::{Args, Subcommand};
 use node::config::{ConfigFile, PortSetting, XdpAttachMode};
 use node::log::Log;
 use region::ResolvedRegion;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Run a gateway on network interfaces.
 #[derive(Debug, Args)]
@@ -55,6 +56,10 @@ struct RunArgs {
     /// Be the gateway of this lab. `lab up` starts the gateway with this option.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ports", "netns"])]
     lab: Option<String>,
+    /// Take over ports, tables and sessions from the running gateway of the lab while packets flow. That
+    /// process then ends.
+    #[arg(long, requires = "lab")]
+    takeover: bool,
     /// CPU cores to run workers on, one worker each. Default: one worker on any core.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     cores: Vec<usize>,
@@ -116,7 +121,11 @@ impl RunArgs {
             config.program = Some(ir::text::print(&*self.sources.pipeline(program, ui)?).into_bytes());
         }
         let (log, _end) = Log::install(config.file.log);
-        node::daemon::run(config, None, false, log).map_err(|error| CommandError::Environment(format!("{error:#}")))
+        if let Some(lab) = self.lab.filter(|_| self.takeover) {
+            record_successor(lab).map_err(CommandError::system)?;
+        }
+        node::daemon::run(config, None, self.takeover, log)
+            .map_err(|error| CommandError::Environment(format!("{error:#}")))
     }
 
     /// Returns the equivalent configuration.
@@ -135,7 +144,8 @@ impl RunArgs {
                 // Native XDP does not work here, because the veth peers in a lab do not accept
                 // packets that a driver program sends.
                 file.cache.attach = XdpAttachMode::Generic;
-                let topology = lab::LabState::load(lab).map_err(CommandError::system)?.topology;
+                let topology = LabState::load(lab).map_err(CommandError::system)?.topology;
+                file.takeover_socket = Some(lab::control_socket(lab).with_extension("takeover"));
                 (lab_ports(&topology), Some(topology.gateway_namespace()))
             }
         };
@@ -164,6 +174,20 @@ impl RunArgs {
         }
         self.ports.iter().map(|port| (port.number, port.interface.clone())).collect()
     }
+}
+
+/// Records this process as the gateway of a lab as soon as the process before has ended. Until then `lab down`
+/// has to end that one.
+fn record_successor(lab: String) -> Result<(), LabError> {
+    let before = LabState::load(&lab)?.gateway;
+    std::thread::spawn(move || {
+        while before.is_some_and(Process::alive) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // A lab that was removed meanwhile has no state.
+        let _ = LabState::set_gateway(&lab, Some(Process::current()));
+    });
+    Ok(())
 }
 
 /// Returns the port numbers of a lab's gateway with their interfaces.

@@ -22,6 +22,7 @@ mod plan;
 mod program_args;
 mod region;
 mod run;
+mod services;
 mod sessions;
 mod show;
 #[cfg(feature = "wings")]

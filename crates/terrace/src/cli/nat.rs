@@ -10,7 +10,7 @@ use node::admin::ask;
 use node::admin::protocol::{ControlRequest, ControlResponse};
 use node::nat::{BlockUse, ForwardUse, MachineUse, NatAddressReport, NatStatus, NatUse, PROTOCOLS, PortUse};
 use node::sessions::{SessionRow, SessionSelection};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddrV4};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -37,7 +37,7 @@ pub(super) struct NatViewArgs {
 /// An address, or a port of it.
 #[derive(Clone, Copy, Debug)]
 struct AddressArg {
-    address: Ipv4Addr,
+    address: IpAddr,
     port: Option<u16>,
 }
 
@@ -45,11 +45,12 @@ impl FromStr for AddressArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<AddressArg, String> {
-        let with_port = text.parse::<SocketAddrV4>().map(|of| AddressArg { address: *of.ip(), port: Some(of.port()) });
+        let with_port =
+            text.parse::<SocketAddrV4>().map(|of| AddressArg { address: (*of.ip()).into(), port: Some(of.port()) });
         let alone = || text.parse().map(|address| AddressArg { address, port: None });
         with_port
             .or_else(|_| alone())
-            .map_err(|_| "write an IPv4 address, or one with a port as in 198.51.100.16:40000".to_owned())
+            .map_err(|_| "write an address, or one of IPv4 with a port as in 198.51.100.16:40000".to_owned())
     }
 }
 
@@ -174,7 +175,7 @@ fn refusal_sheet(status: &NatStatus) -> TextTable {
 }
 
 /// Returns the cells that name a machine: VPC, name and address.
-fn machine_cells(vpc: Option<&String>, machine: Option<&String>, address: Option<Ipv4Addr>) -> [String; 3] {
+fn machine_cells(vpc: Option<&String>, machine: Option<&String>, address: Option<IpAddr>) -> [String; 3] {
     [format_optional(vpc), format_optional(machine), format_optional(address)]
 }
 
@@ -231,7 +232,7 @@ fn is_in_use(report: &NatAddressReport, port: u16) -> bool {
 }
 
 /// Returns the sessions of a public port, as packets from the Internet find them.
-fn sessions_of_port(socket: &Path, address: Ipv4Addr, port: u16) -> Result<Vec<SessionRow>, CommandError> {
+fn sessions_of_port(socket: &Path, address: IpAddr, port: u16) -> Result<Vec<SessionRow>, CommandError> {
     let matches = ["is_outbound=0".to_owned(), format!("address={address}"), format!("port={port}")].into();
     let selection = SessionSelection { table: Some("sessions".to_owned()), matches, idle_longer_than_ns: None };
     read_sessions(socket, selection, MAX_SESSIONS).map(|(sessions, _)| sessions)
@@ -253,7 +254,9 @@ fn port_session_sheet(sessions: &[SessionRow]) -> TextTable {
             other => other.to_owned(),
         };
         let seconds = |ns: u64| format!("{:.1}", ns as f64 / 1e9);
-        let local = format!("{}:{}", argument("address"), argument("port"));
+        // A machine with NAT64 has a number in the place of an address.
+        let has_number = session.arguments.iter().any(|argument| argument.name == "number");
+        let local = format!("{}:{}", argument(if has_number { "number" } else { "address" }), argument("port"));
         let remote = format!("{}:{}", key("remote"), key("remote_port"));
         let (idle, left) = (seconds(session.idle_ns), format_optional(session.left_ns.map(seconds)));
         vec![protocol, argument("vpc"), local, remote, idle, left]

@@ -3,6 +3,7 @@
 use super::failure::CommandError;
 use super::nat::NatViewArgs;
 pub use super::node_socket::{NodeArgs, USUAL_SOCKET, failed, unexpected};
+use super::services::show_services;
 use super::sessions::SessionsViewArgs;
 use super::text_table::{OutputFormat, TextTable, format_optional, numeric_sort_key, print_json};
 use super::ui::{OutputSettings, print_line};
@@ -39,6 +40,8 @@ enum ShowSubject {
     Sessions(SessionsViewArgs),
     /// NATs: public addresses and ports in use, and the machines that use them.
     Nat(NatViewArgs),
+    /// Services: their backends, and the connections of each.
+    Services,
     /// Ports: received, sent, lost.
     Ports,
     /// Stages of the native code with their share of the time.
@@ -96,6 +99,7 @@ impl ShowArgs {
             ShowSubject::Table(args) => return self.entries(args, format),
             ShowSubject::Sessions(args) => return args.run(&self.node.socket(), format),
             ShowSubject::Nat(args) => return args.run(&self.node.socket(), format),
+            ShowSubject::Services => return show_services(&self.node.socket(), format),
             ShowSubject::Counters => return self.counters(format),
             ShowSubject::Tables | ShowSubject::Actions => ControlRequest::Tables,
             ShowSubject::Ports => ControlRequest::Ports,

@@ -61,7 +61,7 @@ impl Topology {
             kind: EndpointKind::RemoteHost,
             namespace: self.namespace_of(Internet::HOST),
             vpc: None,
-            addresses: vec![internet.host],
+            addresses: std::iter::once(internet.host).chain(internet.over_v6.map(|[_, host]| host)).collect(),
         }));
         all
     }

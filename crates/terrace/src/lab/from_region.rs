@@ -146,7 +146,20 @@ fn internet(region: &ResolvedRegion) -> Option<Internet> {
     let addresses = |[a, b, c]: [u8; 3]| [193, 200].map(|last| IpAddr::from([a, b, c, last]));
     let is_free = |both: &[IpAddr; 2]| !public.iter().any(|prefix| both.iter().any(|address| prefix.contains(address)));
     let [router, host] = blocks.map(addresses).into_iter().find(is_free)?;
-    Some(Internet { router, host, public })
+    let prefixes: Vec<IpNet> = region.file.vpcs.iter().flat_map(region::Vpc::ipv6_prefixes).map(IpNet::from).collect();
+    let over_v6 = (!prefixes.is_empty()).then(|| free_addresses(region, &prefixes)).flatten();
+    public.extend(prefixes);
+    Some(Internet { router, host, over_v6, public })
+}
+
+/// Returns addresses of IPv6 for the router and the host of the Internet, which are reserved for
+/// documentation (RFC 3849) and in no prefix of the region.
+fn free_addresses(region: &ResolvedRegion, public: &[IpNet]) -> Option<[IpAddr; 2]> {
+    let subnets = region.file.vpcs.iter().flat_map(|vpc| &vpc.subnets).map(|subnet| subnet.network());
+    let taken: Vec<IpNet> = subnets.chain(public.iter().copied()).collect();
+    let blocks = (0..=0xff_u16)
+        .map(|block| [0x193, 0x200].map(|last| IpAddr::from([0x2001, 0xdb8, 0xffff - block, 0, 0, 0, 0, last])));
+    blocks.into_iter().find(|both| !taken.iter().any(|prefix| both.iter().any(|address| prefix.contains(address))))
 }
 
 fn remotes(region: &ResolvedRegion) -> Vec<Remote> {

@@ -45,11 +45,14 @@ impl Process {
     }
 }
 
-/// Returns the start time of a process. `None` if it does not exist.
+/// Returns the start time of a process. `None` if it does not exist, or has ended and its parent has not yet
+/// asked for its exit code.
 fn start_time(id: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The second field, the program's name, is in parentheses and can contain any characters.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if ["Z", "X"].contains(&state) { None } else { fields.nth(18)?.parse().ok() }
 }
 
 /// Returns the directory of the state files: the first candidate that is writable.

@@ -9,6 +9,10 @@ use std::net::IpAddr;
 /// UDP port of VXLAN (RFC 7348, section 5).
 const VXLAN_PORT: u16 = 4789;
 
+/// MAC addresses of the Internet's router and host on the link between them. They are known, because
+/// without link-local addresses there is no neighbour discovery.
+const INTERNET_MACS: [&str; 2] = ["02:00:00:ff:00:01", "02:00:00:ff:00:02"];
+
 /// Mark of a lab's namespace: the alias of its loopback interface starts with this.
 pub(super) const MARK: &str = "terrace-lab:";
 
@@ -191,21 +195,43 @@ fn add_gateway_route(at: &mut StepBuilder, topology: &Topology, host: &str, addr
 
 /// Adds the Internet: a router on uplinks of the gateway, and a host behind it.
 fn add_internet(steps: &mut Vec<LabStep>, topology: &Topology, internet: &Internet) {
-    let Internet { router, host, public } = internet;
+    let Internet { router, host, over_v6, public } = internet;
     let behind = topology.namespace_of(Internet::HOST);
     let mut at = StepBuilder { steps, namespace: topology.namespace_of(Internet::ROUTER) };
+    let [v4, v6]: [Vec<IpNet>; 2] =
+        [true, false].map(|v4| public.iter().copied().filter(|prefix| prefix.addr().is_ipv4() == v4).collect());
     at.ip(format!("address add {router} dev lo"));
     add_uplinks(&mut at, topology, Internet::ROUTER);
-    add_gateway_route(&mut at, topology, Internet::ROUTER, *router, public);
+    // A router joins groups of its own (RFC 4291, section 2.8), and its kernel would report them to the gateway.
+    for uplink in topology.uplinks_of(Internet::ROUTER) {
+        at.ip(format!("link set dev up{} multicast off", uplink.port));
+    }
+    add_gateway_route(&mut at, topology, Internet::ROUTER, *router, &v4);
     at.sysctl("net/ipv4/ip_forward", "1");
-    at.ip(format!("link add in0 mtu 1500 type veth peer name eth0 mtu 1500 netns {behind}"));
+    let [router_mac, host_mac] = INTERNET_MACS;
+    at.ip(format!(
+        "link add in0 mtu 1500 address {router_mac} type veth peer name eth0 mtu 1500 address {host_mac} netns {behind}"
+    ));
     at.ip("link set dev in0 up");
     at.ip(format!("route add {host} dev in0 src {router}"));
+    if let Some([router, host]) = over_v6 {
+        at.ip(format!("address add {router} dev lo"));
+        add_gateway_route(&mut at, topology, Internet::ROUTER, *router, &v6);
+        at.sysctl("net/ipv6/conf/all/forwarding", "1");
+        at.ip(format!("neighbour add {host} lladdr {host_mac} dev in0 nud permanent"));
+        at.ip(format!("route add {host} dev in0 src {router}"));
+    }
     let mut at = StepBuilder { steps: at.steps, namespace: behind };
     at.ip("link set dev eth0 up");
     at.ip(format!("address add {host} dev eth0"));
     at.ip(format!("route add {router} dev eth0 src {host}"));
     at.ip(format!("route add default via {router} dev eth0 src {host}"));
+    if let Some([router, host]) = over_v6 {
+        at.ip(format!("address add {host} dev eth0 nodad"));
+        at.ip(format!("neighbour add {router} lladdr {router_mac} dev eth0 nud permanent"));
+        at.ip(format!("route add {router} dev eth0 src {host}"));
+        at.ip(format!("route add default via {router} dev eth0 src {host}"));
+    }
 }
 
 /// Returns the VMs on a server by VNI, numbered so that each has a distinct interface name on the

@@ -378,3 +378,18 @@ fn down_works_after_a_crash_ends_processes_and_spares_others() {
     command::run(command::program("ip", &["netns", "del", &foreign])).unwrap();
     assert_eq!(traces(&topology), [""; 0]);
 }
+
+#[test]
+fn a_process_that_ended_is_not_alive_before_its_parent_waits_for_it() {
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let process = Process::with_id(child.id()).unwrap();
+    assert!(process.alive());
+    child.kill().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while process.alive() {
+        assert!(std::time::Instant::now() < deadline, "it still counts as alive");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(Process::with_id(child.id()), None);
+    child.wait().unwrap();
+}

@@ -165,7 +165,10 @@ pub struct Internet {
     pub router: IpAddr,
     /// Address of the host.
     pub host: IpAddr,
-    /// Public addresses of the region, which the router sends to the gateway.
+    /// Addresses of the router and of the host over IPv6, if the region has a way there.
+    #[serde(default)]
+    pub over_v6: Option<[IpAddr; 2]>,
+    /// Public addresses and prefixes of the region, which the router sends to the gateway.
     pub public: Vec<IpNet>,
 }
 

@@ -1,6 +1,7 @@
 //! Tests region files that are applied under traffic.
 
-use crate::place::{TERRACE, Turn, json, region_file, terrace, turn};
+use crate::place::{TERRACE, Turn, json, lab_up, region_text, terrace, turn, turn_beside_others};
+use crate::text_edits::edited;
 use serde_json::json as value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -79,18 +80,11 @@ fn lab(turn: &Turn) -> (tempfile::TempDir, String) {
 
 /// Starts a lab with additional arguments.
 pub fn lab_with(turn: &Turn, more: &[&str]) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("region.yaml").display().to_string();
-    std::fs::copy(region_file(), &file).unwrap();
-    let (code, document) = json(&[&["lab", "up", "--region", &file, "--name", &turn.lab], more].concat());
-    assert_eq!(code, Some(0), "{document}");
-    (folder, file)
+    lab_up(turn, &region_text(), more)
 }
 
 fn edit(file: &str, from: &str, to: &str) {
-    let text = std::fs::read_to_string(region_file()).unwrap();
-    assert!(text.contains(from), "{from}");
-    std::fs::write(file, text.replacen(from, to, 1)).unwrap();
+    std::fs::write(file, edited(&region_text(), &[(from, to)])).unwrap();
 }
 
 fn apply(turn: &Turn) -> serde_json::Value {
@@ -113,7 +107,7 @@ fn changes_under_load_lose_nothing_for_flows_that_they_do_not_touch() {
     let sender = send_numbers(&turn, &stop);
     let talk = talk_tcp(&turn, &stop);
 
-    assert!(reached(&turn, "red-b", "fd00:300::11"));
+    assert!(reached(&turn, "green-b", "fd00:100::12"));
     for round in 0..8 {
         // The peering is removed, restored, and so on; and every line of the file moves.
         let (from, to) = if round % 2 == 0 {
@@ -125,15 +119,15 @@ fn changes_under_load_lose_nothing_for_flows_that_they_do_not_touch() {
         let applied = apply(&turn);
         let [inserted, deleted] = ["inserted", "deleted"].map(|what| applied[what].as_u64().unwrap());
         match round % 2 {
-            0 => assert_eq!((inserted, deleted), (0, 5), "{applied}"),
-            _ => assert_eq!((inserted, deleted), (5, 0), "{applied}"),
+            0 => assert_eq!((inserted, deleted), (0, 7), "{applied}"),
+            _ => assert_eq!((inserted, deleted), (7, 0), "{applied}"),
         }
     }
     // The last file has the peering. Without it:
     edit(&file, "  - between: [red, green]", "  []");
     apply(&turn);
     assert_eq!(turn.drops(), [], "nothing was dropped, of any flow");
-    assert!(!reached(&turn, "red-b", "fd00:300::11"), "the flow that the change is about");
+    assert!(!reached(&turn, "green-b", "fd00:100::12"), "the flow that the change is about");
     assert_eq!(turn.drops(), [("no_route".to_owned(), 2)]);
 
     stop.store(true, Ordering::Relaxed);
@@ -151,7 +145,7 @@ fn changes_under_load_lose_nothing_for_flows_that_they_do_not_touch() {
 
 #[test]
 fn a_wrong_region_file_is_refused_and_changes_nothing() {
-    let Some(turn) = turn() else { return };
+    let Some(turn) = turn_beside_others() else { return };
     let (_folder, file) = lab(&turn);
     let before = turn.stats();
     let wrong = [

@@ -2,7 +2,7 @@
 //! lab's namespaces, with the kernel's VXLAN at both ends.
 
 use crate::changes::lab_with;
-use crate::place::{Turn, json, terrace, turn};
+use crate::place::{Turn, json, terrace, turn_beside_others};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -50,7 +50,7 @@ pub fn change(file: &str, turn: &Turn, from: &str, to: &str) {
 
 #[test]
 fn vms_hear_of_hops_mtus_and_rejections() {
-    let Some(turn) = turn() else { return };
+    let Some(turn) = turn_beside_others() else { return };
     let (_folder, file) = lab_with(&turn, &[]);
     change(
         &file,

@@ -2,58 +2,23 @@
 //! with a router between.
 
 use crate::icmp::at;
-use crate::place::{Turn, json, packets_by_reason, region_file, turn};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::thread::spawn;
+use crate::place::{Turn, json, lab_up, packets_by_reason, region_text, turn_beside_others};
+use crate::text_edits::edited;
+use crate::traffic::{exchange_tcp, narrow_internet_link};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 pub const HOST: &str = "203.0.113.200";
 
-/// The lab's region with a way to the Internet: `red` has a NAT, `green` has only the route.
-pub fn region() -> String {
-    let text = std::fs::read_to_string(region_file()).unwrap();
-    let changes = [
-        (
-            "\nservers:\n",
-            "  - {name: to-isp, port: 6, mac: 02:00:00:06:00:01, peer_mac: 02:00:00:06:00:02, mtu: 1500}\n\n\
-             internet:\n  uplinks: [to-isp]\n  nats: [{name: public, addresses: 198.51.100.16/28}]\n\nservers:\n",
-        ),
-        ("    vni: 100\n", "    vni: 100\n    nat: public\n"),
-        ("    vni: 300\n", "    vni: 300\n    routes: [{to: 0.0.0.0/0, internet: true}]\n"),
-    ];
-    changes.into_iter().fold(text, |text, (from, to)| {
-        assert!(text.contains(from), "{from}");
-        text.replacen(from, to, 1)
-    })
+/// The lab's region, in which `red` has a NAT. Here `green` has a route to the Internet, and no NAT.
+fn region() -> String {
+    let route = "    vni: 300\n    routes: [{to: 0.0.0.0/0, internet: true}]\n";
+    edited(&region_text(), &[("    vni: 300\n", route)])
 }
 
 fn is_public(address: IpAddr) -> bool {
     matches!(address, IpAddr::V4(v4) if v4.octets()[..3] == [198, 51, 100] && v4.octets()[3] >> 4 == 1)
-}
-
-/// Sends a megabyte from `red-a` to the host and back. Returns the address of the machine as the host
-/// sees it.
-fn exchange_tcp(turn: &Turn) -> SocketAddr {
-    let listener = turn.namespace("internet").run(|| TcpListener::bind((HOST, 8080)).unwrap()).unwrap();
-    let host = spawn(move || {
-        let (mut stream, peer) = listener.accept().unwrap();
-        let mut bytes = vec![0; 1 << 20];
-        stream.read_exact(&mut bytes).unwrap();
-        stream.write_all(&bytes).unwrap();
-        peer
-    });
-    let to: SocketAddr = format!("{HOST}:8080").parse().unwrap();
-    let mut stream =
-        turn.namespace("red-a").run(|| TcpStream::connect_timeout(&to, Duration::from_secs(30)).unwrap()).unwrap();
-    let sent: Vec<u8> = (0..1 << 20).map(|index: u32| (index % 251) as u8).collect();
-    let (mut writer, content) = (stream.try_clone().unwrap(), sent.clone());
-    let writing = spawn(move || writer.write_all(&content).unwrap());
-    let mut back = vec![0; sent.len()];
-    stream.read_exact(&mut back).unwrap();
-    writing.join().unwrap();
-    assert!(back == sent);
-    host.join().unwrap()
 }
 
 /// Sends a datagram from `red-b` to the host and back. Returns the address of the machine as the host
@@ -74,15 +39,12 @@ fn exchange_udp(turn: &Turn) -> SocketAddr {
 
 #[test]
 fn machines_reach_the_internet_and_nothing_comes_in_unasked() {
-    let Some(turn) = turn() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("region.yaml").display().to_string();
-    std::fs::write(&file, region()).unwrap();
-    let (code, document) = json(&["lab", "up", "--region", &file, "--name", &turn.lab]);
-    assert_eq!(code, Some(0), "{document}");
+    let Some(turn) = turn_beside_others() else { return };
+    let (_folder, _file) = lab_up(&turn, &region(), &[]);
 
     // TCP, UDP and ping; from servers over IPv4 and over IPv6.
-    let machine = exchange_tcp(&turn);
+    let host: SocketAddr = format!("{HOST}:8080").parse().unwrap();
+    let machine = exchange_tcp(&turn, ["red-a", "internet"], host, host);
     assert!(is_public(machine.ip()), "{machine}");
     let other = exchange_udp(&turn);
     assert!(is_public(other.ip()), "{other}");
@@ -100,12 +62,7 @@ fn machines_reach_the_internet_and_nothing_comes_in_unasked() {
     machine_udp.connect((HOST, 9)).unwrap();
     machine_udp.send(b"to a closed port").unwrap();
     assert_eq!(machine_udp.recv(&mut [0; 16]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-    let namespace = format!("{}-isp", turn.lab);
-    let narrowed = std::process::Command::new("ip")
-        .args(["-n", &namespace, "link", "set", "dev", "in0", "mtu", "1400"])
-        .status()
-        .unwrap();
-    assert!(narrowed.success());
+    narrow_internet_link(&turn, 1400);
     let long = at(&turn, "red-a", &format!("ping -M do -c 2 -W 5 -s 1452 {HOST}"));
     assert!(long.contains("From 203.0.113.193") && long.contains("1400"), "{long}");
 

@@ -3,7 +3,7 @@
 
 use crate::changes::lab_with;
 use crate::icmp::{at, change};
-use crate::place::{Turn, turn};
+use crate::place::{Turn, turn_beside_others};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -23,7 +23,7 @@ fn dropped(turn: &Turn, reason: &str) -> u64 {
 
 #[test]
 fn vms_ask_the_gateway_for_its_mac_address() {
-    let Some(turn) = turn() else { return };
+    let Some(turn) = turn_beside_others() else { return };
     let (_folder, file) = lab_with(&turn, &[]);
     // The vSwitch of server 1 no longer answers, and floods requests into the tunnel instead.
     let flood = "link set dev vx100 neigh_suppress off mcast_flood on bcast_flood on".split(' ');
@@ -59,7 +59,7 @@ fn vms_ask_the_gateway_for_its_mac_address() {
 
 #[test]
 fn connections_agree_on_the_segments_of_their_vpc() {
-    let Some(turn) = turn() else { return };
+    let Some(turn) = turn_beside_others() else { return };
     let (_folder, file) = lab_with(&turn, &[]);
     let subnets = "    subnets: [10.0.0.0/24, 10.0.1.0/24";
     change(&file, &turn, subnets, &format!("    tcp_mss: 1200\n{subnets}"));

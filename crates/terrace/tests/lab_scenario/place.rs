@@ -4,13 +4,23 @@
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::Value;
 use std::fs;
-use std::process::Output;
+use std::process::{Child, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub const TERRACE: &str = env!("CARGO_BIN_EXE_terrace");
 
 pub use crate::command::root;
+
+/// Returns the text of the lab's region file.
+pub fn region_text() -> String {
+    fs::read_to_string(region_file()).unwrap()
+}
+
+/// Returns the text of the region file without connections, which an emulated switch does not have.
+pub fn plain_region_text() -> String {
+    fs::read_to_string(root().join("tests/regions/plain.yaml")).unwrap()
+}
 
 pub fn region_file() -> String {
     root().join("examples/lab.yaml").display().to_string()
@@ -37,8 +47,8 @@ pub struct Turn {
     _right: Right,
 }
 
-/// Mode of the lock. Tests that judge packets have the machine alone; tests that only look for
-/// remains run beside each other.
+/// Mode of the lock. Tests that judge the gateway under load have the machine alone; others run
+/// beside each other, because they wait most of the time.
 enum Right {
     Alone { _guard: RwLockWriteGuard<'static, ()> },
     Beside { _guard: RwLockReadGuard<'static, ()> },
@@ -68,6 +78,26 @@ fn with_right(right: Right) -> Option<Turn> {
     }
     let lab = format!("s{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     Some(Turn { lab, _right: right })
+}
+
+/// Starts a lab of a region, with additional arguments. Returns the region's file and its folder.
+pub fn lab_up(turn: &Turn, region: &str, more: &[&str]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("region.yaml").display().to_string();
+    fs::write(&file, region).unwrap();
+    let (code, document) = json(&[&["lab", "up", "--region", &file, "--name", &turn.lab], more].concat());
+    assert_eq!(code, Some(0), "{document}");
+    (folder, file)
+}
+
+/// Gateway that a test started; it ends with the test.
+pub struct Gateway(pub Child);
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Drop for Turn {

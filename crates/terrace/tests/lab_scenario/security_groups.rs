@@ -2,7 +2,8 @@
 //! connection.
 
 use crate::icmp::at;
-use crate::place::{Turn, json, packets_by_reason, region_file, turn};
+use crate::place::{Turn, json, lab_up, packets_by_reason, region_text, turn_beside_others};
+use crate::text_edits::edited;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -14,19 +15,15 @@ const RULE: &str = "{direction: ingress, protocol: tcp, ports: 8080, from_group:
 /// The lab's region: `red-a` may ask `red-b`, and gets nothing else; `red-c` is in no group.
 fn region() -> String {
     let groups = format!(
-        "    vni: 100\n    security_groups:\n      - {{name: asks, rules: [{{direction: egress}}]}}\n      - name: serves\n        \
-         rules:\n          - {RULE}\n          - {{direction: ingress, protocol: icmp, icmp_type: 8, from: 10.3.0.0/24}}\n"
+        "      - {{name: asks, rules: [{{direction: egress}}]}}\n      - name: serves\n        rules:\n          - {RULE}\n\
+         \x20         - {{direction: ingress, protocol: icmp, icmp_type: 8, from: 10.3.0.0/24}}\n      - name: bastion\n"
     );
     let changes = [
-        ("    vni: 100\n", groups.as_str()),
+        ("      - name: bastion\n", groups.as_str()),
         ("[10.0.0.11, \"fd00:100::11\"]}", "[10.0.0.11, \"fd00:100::11\"], groups: [asks]}"),
         ("[10.0.0.12, \"fd00:100::12\"]}", "[10.0.0.12, \"fd00:100::12\"], groups: [serves]}"),
     ];
-    let text = std::fs::read_to_string(region_file()).unwrap();
-    changes.into_iter().fold(text, |text, (from, to)| {
-        assert!(text.contains(from), "{from}");
-        text.replacen(from, to, 1)
-    })
+    edited(&region_text(), &changes)
 }
 
 /// Connects a machine to a port of another one.
@@ -49,12 +46,8 @@ fn send_bytes(sender: &mut TcpStream, receiver: &mut TcpStream) -> Result<(), Er
 
 #[test]
 fn rules_decide_who_begins_and_a_change_ends_connections() {
-    let Some(turn) = turn() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("region.yaml").display().to_string();
-    std::fs::write(&file, region()).unwrap();
-    let (code, document) = json(&["lab", "up", "--region", &file, "--name", &turn.lab]);
-    assert_eq!(code, Some(0), "{document}");
+    let Some(turn) = turn_beside_others() else { return };
+    let (_folder, file) = lab_up(&turn, &region(), &[]);
 
     // A group of the VPC may connect, others may not; answers pass.
     let listener = turn.namespace("red-b").run(|| TcpListener::bind("0.0.0.0:8080").unwrap()).unwrap();

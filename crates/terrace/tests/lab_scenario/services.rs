@@ -2,8 +2,9 @@
 //! connections.
 
 use crate::icmp::at;
-use crate::internet;
-use crate::place::{Turn, json, packets_by_reason, turn};
+use crate::internet::HOST;
+use crate::place::{Turn, json, lab_up, packets_by_reason, region_text, turn_beside_others};
+use crate::text_edits::edited;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
@@ -17,21 +18,20 @@ const PUBLIC_WEB: &str = "198.51.100.60:80";
 /// The backends of both services.
 const BACKENDS: [(&str, &str); 2] = [("red-b", "10.0.0.12"), ("red-c", "10.0.1.13")];
 
-/// The lab's region with the Internet and two services of `red`; their backends have these states.
+/// The lab's region, in which `red` has the service `web`. Here it has `dns`, too, and the backends of both have
+/// these states.
 fn region(states: [&str; 2]) -> String {
-    let backends = |port: &str| {
-        let one = |((_, vm), state): (&(&str, &str), &str)| format!("{{vm: {vm}, port: {port}, state: {state}}}");
-        BACKENDS.iter().zip(states).map(one).collect::<Vec<_>>().join(", ")
+    let line = |port: u16, index: usize| {
+        format!("          - {{vm: {}, port: {port}, state: {}}}\n", BACKENDS[index].1, states[index])
     };
-    let services = format!(
-        "    vni: 100\n    services:\n      - {{name: web, address: 10.0.0.100, public: 198.51.100.60, protocol: tcp, port: 80, \
-         backends: [{}]}}\n      - {{name: dns, address: 10.0.0.100, protocol: udp, port: 53, backends: [{}]}}\n",
-        backends("8080"),
-        backends("5353")
+    let web = BACKENDS.map(|(_, vm)| format!("          - {{vm: {vm}, port: 8080}}\n"));
+    let dns = format!(
+        "      - name: dns\n        address: 10.0.0.100\n        protocol: udp\n        port: 53\n        backends:\n{}{}",
+        line(5353, 0),
+        line(5353, 1)
     );
-    let text = internet::region();
-    assert!(text.contains("    vni: 100\n"));
-    text.replacen("    vni: 100\n", &services, 1)
+    let second = line(8080, 1) + &dns;
+    edited(&region_text(), &[(&web[0], &line(8080, 0)), (&web[1], &second)])
 }
 
 /// Answers each line of each connection, and each datagram, with the machine's name. Returns the addresses
@@ -90,12 +90,8 @@ fn ask_udp(socket: &UdpSocket) -> String {
 
 #[test]
 fn connections_stay_while_backends_drain_and_leave_one_that_is_down() {
-    let Some(turn) = turn() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("region.yaml").display().to_string();
-    std::fs::write(&file, region(["up", "up"])).unwrap();
-    let (code, document) = json(&["lab", "up", "--region", &file, "--name", &turn.lab]);
-    assert_eq!(code, Some(0), "{document}");
+    let Some(turn) = turn_beside_others() else { return };
+    let (_folder, file) = lab_up(&turn, &region(["up", "up"]), &[]);
     let apply = |states: [&str; 2]| {
         std::fs::write(&file, region(states)).unwrap();
         let (code, document) = json(&["region", "apply", "--lab", &turn.lab]);
@@ -107,7 +103,7 @@ fn connections_stay_while_backends_drain_and_leave_one_that_is_down() {
     // backends get connections, and see the client itself.
     let mut streams: Vec<TcpStream> = Vec::new();
     for (from, to, address) in
-        [("red-a", WEB, "10.0.0.11"), ("green-b", WEB, "10.3.0.12"), ("internet", PUBLIC_WEB, internet::HOST)]
+        [("red-a", WEB, "10.0.0.11"), ("green-b", WEB, "10.3.0.12"), ("internet", PUBLIC_WEB, HOST)]
     {
         let mut names = std::collections::BTreeSet::new();
         for _ in 0..12 {

@@ -35,10 +35,11 @@ pub struct Lab {
 
 impl Lab {
     pub fn start() -> Lab {
-        Lab::with(native(), Vec::new())
+        Lab::with(native(), Vec::new(), "examples/lab.yaml")
     }
 
-    /// Starts a switch without the table `acl_in.v4`, and the tiers below it in their own node.
+    /// Starts a switch without the table `acl_in.v4`, and the tiers below it in their own node. Their region has no
+    /// services and no Internet: a switch sends packets that may need a session to the CPU.
     pub fn apart() -> [Lab; 2] {
         let (above, below) = memory::pair("to-below", "to-switch", 1 << 12).unwrap();
         let held = [("acl_in.v4".to_owned(), TableMode::Absent)].into();
@@ -47,10 +48,11 @@ impl Lab {
         let switch = TiersPlan { below: None, down: vec![301], ..plan.clone() };
         let lower = TiersPlan { above: None, up: vec![401], ..plan };
         let port = |number, port: MemoryPort| vec![AttachedPort { id: PortId(number), port: Box::new(port) }];
-        [(switch, port(301, above)), (lower, port(401, below))].map(|(plan, link)| Lab::with(plan.shared(), link))
+        [(switch, port(301, above)), (lower, port(401, below))]
+            .map(|(plan, link)| Lab::with(plan.shared(), link, "tests/regions/plain.yaml"))
     }
 
-    fn with(engine: SharedEngineFactory, links: Vec<AttachedPort>) -> Lab {
+    fn with(engine: SharedEngineFactory, links: Vec<AttachedPort>, file: &str) -> Lab {
         let folder = tempfile::tempdir().unwrap();
         let (mut wires, mut ports) = (Vec::new(), links);
         for number in 1..=5 {
@@ -74,8 +76,8 @@ impl Lab {
         let compiled = compile(Path::new(DEFAULT_PROGRAM), &Sources::default()).pipeline.unwrap();
         let device_config = ir::text::print(&compiled);
         let pipeline = node.verify(device_config.as_bytes()).expect("a good config");
-        let region = region::load(&root().join("examples/lab.yaml")).unwrap();
-        let entries = region::entries(&region, "examples/lab.yaml", &pipeline, &mut IdAssignments::default()).unwrap();
+        let region = region::load(&root().join(file)).unwrap();
+        let entries = region::entries(&region, file, &pipeline, &mut IdAssignments::default()).unwrap();
         let config =
             PipelineConfig { pipeline, p4info: bytes::Bytes::new(), device_config: device_config.into(), cookie: None };
         node.commit(&config, ReconcileMode::Nothing).expect("a good config");

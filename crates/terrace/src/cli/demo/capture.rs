@@ -1,14 +1,14 @@
 //! Runs the demo scenario from capture files to capture files with `terrace run`, for machines that
 //! do not allow network namespaces.
 
-use super::frame::{self, OuterHeaders, ProbeMessage, ReceivedProbe};
-use super::report::ProbeResult;
+use super::frame::{self, MessageKind, ProbeMessage, ReceivedProbe, TunnelHeaders};
+use super::report::{ProbeResult, join_names};
 use super::run_self;
 use super::scenario::{ExpectedResult, Probe, ProbeGroup, STRANGE_VNI, STRANGER};
 use super::work_dir::WorkDir;
 use crate::cli::engine_args::EngineArgs;
 use crate::cli::failure::CommandError;
-use crate::lab::Topology;
+use crate::lab::{Internet, Topology};
 use crate::run_stats::RunSummary;
 use io::capture::{CaptureReader, CaptureWriter, Record};
 use node::status::CounterCell;
@@ -19,19 +19,30 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A VM that sends and receives through its server, or a host behind a remote.
+/// TCP source port, or ICMP identifier, of request 0. Request N uses this plus N.
+const FIRST_PORT: u16 = 40000;
+
+/// A VM that sends and receives through its server, a host behind a remote or in the Internet, or a server.
 #[derive(Clone, Debug)]
 struct ScenarioStation {
     name: String,
-    /// Name of the server or remote.
+    /// Name of the server, remote or router on the gateway's uplink.
     host: String,
-    host_address: IpAddr,
+    /// Its tunnel, unless its packets are in none.
+    tunnel: Option<StationTunnel>,
+    addresses: Vec<IpAddr>,
+}
+
+/// Tunnel of a station.
+#[derive(Clone, Copy, Debug)]
+struct StationTunnel {
+    /// Address of its end point.
+    address: IpAddr,
     mac: [u8; 6],
     /// VNI that received packets must have.
     vni: u32,
     /// VNI of sent packets.
     sends_vni: u32,
-    addresses: Vec<IpAddr>,
 }
 
 /// Stations of the scenario, with the gateway's statistics summed over all runs.
@@ -82,39 +93,47 @@ impl<'a> CaptureScenario<'a> {
         Ok(results)
     }
 
-    /// Sends the requests and the replies of stations that received one. Returns for each request
-    /// the name of the replying station, or the reason for no reply.
+    /// Sends the requests of probes, and then again with the replies of stations that received one, because
+    /// the gateway knows connections only as long as a run. Returns for each probe the names of the
+    /// replying stations, or the reason for no reply.
     fn exchange(&self, probes: &[&Probe]) -> Result<Vec<String>, CommandError> {
-        let mut requests = Vec::new();
-        for (id, probe) in (0..).zip(probes) {
-            let sender = self.station(probe.from)?;
-            requests.push(self.request_frame(sender, probe, id, false, None)?);
+        let (mut frames, mut senders) = (Vec::new(), Vec::new());
+        for (index, probe) in probes.iter().enumerate() {
+            for _ in 0..probe.method.requests() {
+                let sender = self.station(probe.from)?;
+                let id = u16::try_from(senders.len()).map_err(|error| CommandError::Bug(error.to_string()))?;
+                frames.push(self.frame(sender, &request(sender, probe, id)?)?);
+                senders.push((index, sender));
+            }
         }
-        let (received, stats) = self.run_frames(requests)?;
-        let mut outcomes: Vec<String> = probes.iter().map(|_| missing_reply_reason(&stats)).collect();
-        let mut replies = Vec::new();
-        let mut responders = BTreeMap::new();
-        for (port, request) in received.iter().filter(|(_, request)| !request.reply) {
-            let (Some(probe), Some(station)) = (probes.get(usize::from(request.id)), self.receiver(*port, request))
-            else {
-                continue;
-            };
-            replies.push(self.request_frame(station, probe, request.id, true, Some(request.addresses))?);
-            responders.insert(request.id, station.name.clone());
-            outcomes[usize::from(request.id)] = format!("{}, but no answer comes back", station.name);
+        let (received, mut stats) = self.run_frames(&frames)?;
+        let mut outcomes: Vec<String> = senders.iter().map(|_| missing_reply_reason(&stats)).collect();
+        let mut responders: BTreeMap<u16, String> = BTreeMap::new();
+        for (port, request) in received.iter().filter(|(_, request)| !request.message.reply) {
+            let (id, Some(station)) = (request.message.id, self.receiver(*port, request)) else { continue };
+            let Some(outcome) = outcomes.get_mut(usize::from(id)) else { continue };
+            frames.push(self.frame(station, &request.message.reply())?);
+            responders.insert(id, station.name.clone());
+            *outcome = format!("{}, but no answer comes back", station.name);
         }
-        if !replies.is_empty() {
-            let (returned, _) = self.run_frames(replies)?;
-            for (port, reply) in returned.iter().filter(|(_, reply)| reply.reply) {
-                let receiver_name = self.receiver(*port, reply).map(|station| station.name.as_str());
-                let probe = probes.get(usize::from(reply.id));
-                if let (true, Some(name)) = (receiver_name == probe.map(|probe| probe.from), responders.get(&reply.id))
-                {
-                    outcomes[usize::from(reply.id)].clone_from(name);
+        if !responders.is_empty() {
+            let (returned, of_both) = self.run_frames(&frames)?;
+            stats = of_both;
+            for (port, reply) in returned.iter().filter(|(_, reply)| reply.message.reply) {
+                let id = usize::from(reply.message.id);
+                let got_by = self.receiver(*port, reply).map(|station| &station.name);
+                let sender = senders.get(id).map(|(_, sender)| &sender.name);
+                if let (true, Some(name)) = (got_by == sender, responders.get(&reply.message.id)) {
+                    outcomes[id].clone_from(name);
                 }
             }
         }
-        Ok(outcomes)
+        add_stats(&mut self.stats.borrow_mut(), &stats);
+        let of_probe = |index: usize| {
+            let requests = senders.iter().zip(&outcomes).filter(move |((of, _), _)| *of == index);
+            join_names(requests.map(|(_, outcome)| outcome.as_str()))
+        };
+        Ok((0..probes.len()).map(of_probe).collect())
     }
 
     fn station(&self, name: &str) -> Result<&ScenarioStation, CommandError> {
@@ -122,58 +141,48 @@ impl<'a> CaptureScenario<'a> {
         found.ok_or_else(|| CommandError::Bug(format!("the region has no machine `{name}`")))
     }
 
-    /// Builds the frame that a station's server sends for a request, or for the reply to `request`
-    /// addresses (source and destination of the request). Returns it with the gateway's port.
-    fn request_frame(
-        &self,
-        from: &ScenarioStation,
-        probe: &Probe,
-        id: u16,
-        reply: bool,
-        request: Option<(IpAddr, IpAddr)>,
-    ) -> Result<(u32, Vec<u8>), CommandError> {
+    /// Builds the frame by which a station's message comes to the gateway. Returns it with the gateway's port.
+    fn frame(&self, from: &ScenarioStation, message: &ProbeMessage) -> Result<(u32, Vec<u8>), CommandError> {
         let bug = |what: &str| CommandError::Bug(format!("{} has no {what}", from.name));
-        let to = probe.address();
-        let own_address = from.addresses.iter().find(|own_address| own_address.is_ipv4() == to.is_ipv4());
-        let addresses = match request {
-            Some((source, destination)) => (destination, source),
-            None => (*own_address.ok_or_else(|| bug("address of that family"))?, to),
-        };
         let uplink = self.topology.uplinks_of(&from.host).next().ok_or_else(|| bug("uplink"))?;
-        let vtep = self.topology.vtep_for(from.host_address).ok_or_else(|| bug("gateway of its family"))?;
-        let outer_headers = OuterHeaders {
-            macs: (uplink.host_mac.0, uplink.mac.0),
-            addresses: (from.host_address, vtep),
-            vni: from.sends_vni,
-            inner_macs: (from.mac, self.topology.gateway.mac.0),
+        let tunnel = |of: &StationTunnel| -> Result<TunnelHeaders, CommandError> {
+            let vtep = self.topology.vtep_for(of.address).ok_or_else(|| bug("gateway of its family"))?;
+            let inner_macs = (of.mac, self.topology.gateway.mac.0);
+            Ok(TunnelHeaders { addresses: (of.address, vtep), vni: of.sends_vni, inner_macs })
         };
-        let message = ProbeMessage { method: probe.method, id, reply, addresses };
-        Ok((uplink.port, frame::build_frame(&message, &outer_headers)?))
+        let tunnel = from.tunnel.as_ref().map(tunnel).transpose()?;
+        let macs = (uplink.host_mac.0, uplink.mac.0);
+        Ok((uplink.port, frame::build_frame(message, macs, tunnel.as_ref())?))
     }
 
     /// Returns the station that receives a frame sent on a port. Tunnel end point, VNI, MAC and
     /// address must all match.
     fn receiver(&self, port: u32, arrived: &ReceivedProbe) -> Option<&ScenarioStation> {
+        let same_tunnel = |station: &ScenarioStation| match (&station.tunnel, &arrived.tunnel) {
+            (Some(its), Some(of_frame)) => {
+                its.address == of_frame.host && its.vni == of_frame.vni && its.mac == of_frame.mac
+            }
+            (None, None) => true,
+            _ => false,
+        };
         self.stations.iter().find(|station| {
-            station.host_address == arrived.host
-                && station.vni == arrived.vni
-                && station.mac == arrived.mac
-                && station.addresses.contains(&arrived.addresses.1)
+            same_tunnel(station)
+                && station.addresses.contains(&arrived.message.addresses.1)
                 && self.topology.uplinks_of(&station.host).any(|uplink| uplink.port == port)
         })
     }
 
-    /// Runs frames through the gateway, each with its ingress port. Returns the sent packets with
-    /// their egress ports, and the statistics.
-    fn run_frames(&self, frames: Vec<(u32, Vec<u8>)>) -> Result<(Vec<(u32, ReceivedProbe)>, RunSummary), CommandError> {
+    /// Runs frames through the gateway in this order, each with its ingress port. Returns the sent packets
+    /// with their egress ports, and the statistics.
+    fn run_frames(&self, frames: &[(u32, Vec<u8>)]) -> Result<(Vec<(u32, ReceivedProbe)>, RunSummary), CommandError> {
         let [input, output] = ["in", "out"].map(|name| self.work.file(name));
         for directory in [&input, &output] {
             let _ = std::fs::remove_dir_all(directory);
             std::fs::create_dir_all(directory).map_err(CommandError::system)?;
         }
-        let mut by_port: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
-        for (port, frame) in frames {
-            by_port.entry(port).or_default().push(frame);
+        let mut by_port: BTreeMap<u32, Vec<(u64, &[u8])>> = BTreeMap::new();
+        for (time, (port, frame)) in (1..).zip(frames) {
+            by_port.entry(*port).or_default().push((time, frame.as_slice()));
         }
         for (port, frames) in by_port {
             write_frames(&input.join(format!("{port}.pcap")), &frames)?;
@@ -185,7 +194,6 @@ impl<'a> CaptureScenario<'a> {
         arguments.extend(engine.iter().map(String::as_str));
         let printed = run_self(self.program, &arguments, self.work.root())?;
         let stats: RunSummary = serde_json::from_str(&printed).map_err(|error| CommandError::Bug(error.to_string()))?;
-        add_stats(&mut self.stats.borrow_mut(), &stats);
         let mut sent = Vec::new();
         for uplink in &self.topology.gateway.uplinks {
             let file: PathBuf = output.join(format!("{}.pcap", uplink.port));
@@ -195,21 +203,18 @@ impl<'a> CaptureScenario<'a> {
     }
 }
 
-/// Returns all stations of the scenario.
-/// The last is a host of a VNI that no tenant has, on the first server.
+/// Returns all stations of the scenario: VMs, hosts behind remotes and in the Internet, servers, and a host
+/// of a VNI that no tenant has, on the first server.
 fn stations(topology: &Topology) -> Vec<ScenarioStation> {
     let address_of = |server: &str| {
         topology.servers.iter().find(|candidate| candidate.name == server).map(|candidate| candidate.address)
     };
     let mut stations = Vec::new();
     for vm in &topology.vms {
-        stations.extend(address_of(&vm.server).map(|host_address| ScenarioStation {
+        stations.extend(address_of(&vm.server).map(|address| ScenarioStation {
             name: vm.name.clone(),
             host: vm.server.clone(),
-            host_address,
-            mac: vm.mac.0,
-            vni: vm.vni,
-            sends_vni: vm.vni,
+            tunnel: Some(StationTunnel { address, mac: vm.mac.0, vni: vm.vni, sends_vni: vm.vni }),
             addresses: vm.addresses.iter().map(|address| address.address.addr()).collect(),
         }));
     }
@@ -217,25 +222,53 @@ fn stations(topology: &Topology) -> Vec<ScenarioStation> {
         stations.extend(remote.networks.iter().map(|network| ScenarioStation {
             name: remote.name.clone(),
             host: remote.name.clone(),
-            host_address: remote.address,
-            mac: remote.mac.0,
-            vni: network.vni,
-            sends_vni: network.returns.first().map_or(network.vni, |route| route.vni),
+            tunnel: Some(StationTunnel {
+                address: remote.address,
+                mac: remote.mac.0,
+                vni: network.vni,
+                sends_vni: network.returns.first().map_or(network.vni, |route| route.vni),
+            }),
             addresses: network.addresses.clone(),
         }));
     }
+    if let Some(internet) = &topology.internet {
+        stations.push(ScenarioStation {
+            name: Internet::HOST.to_owned(),
+            host: Internet::ROUTER.to_owned(),
+            tunnel: None,
+            addresses: std::iter::once(internet.host).chain(internet.over_v6.map(|[_, host]| host)).collect(),
+        });
+    }
+    stations.extend(topology.servers.iter().map(|server| ScenarioStation {
+        name: server.name.clone(),
+        host: server.name.clone(),
+        tunnel: None,
+        addresses: vec![server.address],
+    }));
     if let Some(first) = topology.servers.first() {
+        let (address, mac) = (first.address, [2, 0, 0, 0, 0, 0x99]);
         stations.push(ScenarioStation {
             name: STRANGER.to_owned(),
             host: first.name.clone(),
-            host_address: first.address,
-            mac: [2, 0, 0, 0, 0, 0x99],
-            vni: STRANGE_VNI,
-            sends_vni: STRANGE_VNI,
+            tunnel: Some(StationTunnel { address, mac, vni: STRANGE_VNI, sends_vni: STRANGE_VNI }),
             addresses: vec![IpAddr::from([10, 0, 0, 66])],
         });
     }
     stations
+}
+
+/// Returns a request of a probe, with its number.
+fn request(sender: &ScenarioStation, probe: &Probe, id: u16) -> Result<ProbeMessage, CommandError> {
+    let to = probe.address();
+    let own_address = sender.addresses.iter().find(|own_address| own_address.is_ipv4() == to.is_ipv4());
+    let own_address =
+        own_address.ok_or_else(|| CommandError::Bug(format!("{} has no address of that family", sender.name)))?;
+    let own_port = FIRST_PORT + id;
+    let (kind, ports) = match probe.method.port() {
+        None => (MessageKind::Echo, (own_port, own_port)),
+        Some(port) => (MessageKind::Tcp, (own_port, port)),
+    };
+    Ok(ProbeMessage { kind, id, reply: false, addresses: (*own_address, to), ports })
 }
 
 /// Returns the reason for a missing reply, from the statistics of the run.
@@ -266,9 +299,10 @@ fn add_stats(all: &mut RunSummary, run: &RunSummary) {
     }
 }
 
-fn write_frames(path: &Path, frames: &[Vec<u8>]) -> Result<(), CommandError> {
+/// Writes frames with their times, in milliseconds.
+fn write_frames(path: &Path, frames: &[(u64, &[u8])]) -> Result<(), CommandError> {
     let mut writer = CaptureWriter::create(path).map_err(CommandError::system)?;
-    for (time, frame) in (1..).zip(frames) {
+    for (time, frame) in frames {
         let mut packet = Packet::from_bytes(frame).map_err(|error| CommandError::Bug(error.to_string()))?;
         packet.rx_time_ns = time * 1_000_000;
         writer.write(&packet).map_err(CommandError::system)?;

@@ -1,11 +1,11 @@
 //! Runs the demo scenario in a lab: real interfaces, pings and TCP.
 
 use super::gateway_process::GatewayProcess;
-use super::name_service::{NameService, ask_name};
-use super::report::{NamedCounter, ProbeResult, RegionChange, Stream};
+use super::name_service::{NameService, NamedConnection, ask_name};
+use super::report::{KeptConnections, NamedCounter, ProbeResult, RegionChange, Stream, join_names};
 use super::scenario::{
-    DENIED_PORT, ExpectedResult, NAME_PORT, Probe, ProbeGroup, ProbeMethod, STRANGE_VNI, STRANGER, changed_region,
-    wrong_region,
+    CONNECTIONS, ExpectedResult, NAME_PORT, Probe, ProbeGroup, ProbeMethod, SERVICE, SERVICE_PORT, STRANGE_VNI,
+    STRANGER, changed_region, wrong_region,
 };
 use super::stream::{self, StreamKind, StreamSpec};
 use super::work_dir::WorkDir;
@@ -16,12 +16,17 @@ use crate::lab::{self, Lab, LabError, Ping, PingOutcome, Topology, exec};
 use crate::run_stats::RunSummary;
 use packet::Counter;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Server from which the stranger sends.
 const STRANGER_SERVER: &str = "s1";
+/// Machine that holds connections to the service over the region change.
+const HOLDER: &str = "red-a";
+/// Time that it waits for each answer.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
 /// Packets per attempt that must not arrive.
 const REFUSED_PINGS: u32 = 2;
 
@@ -101,12 +106,16 @@ impl<'a> DemoLab<'a> {
         Ok(())
     }
 
-    /// Returns the namespace from which a VM sends.
+    /// Returns the namespace from which a VM, or a server itself, sends.
     fn namespace(&self, name: &str) -> Result<String, CommandError> {
+        let topology = self.topology();
         if name == STRANGER {
-            return Ok(self.topology().namespace_of(STRANGER_SERVER));
+            return Ok(topology.namespace_of(STRANGER_SERVER));
         }
-        let endpoint = self.topology().endpoint(name);
+        if topology.servers.iter().any(|server| server.name == name) {
+            return Ok(topology.namespace_of(name));
+        }
+        let endpoint = topology.endpoint(name);
         endpoint
             .map(|endpoint| endpoint.namespace)
             .ok_or_else(|| CommandError::Bug(format!("the lab has no machine `{name}`")))
@@ -116,20 +125,37 @@ impl<'a> DemoLab<'a> {
         if self.stop.load(Ordering::Relaxed) { Err(CommandError::stopped()) } else { Ok(()) }
     }
 
-    /// Sends all probes that must pass at the same time, and then asks each replying VM for its
-    /// name.
+    /// Sends all probes that must pass: the pings at the same time. Then asks each replying VM for its name.
     pub fn send_all_probes(&self, groups: &[ProbeGroup]) -> Result<Vec<ProbeResult>, CommandError> {
         let probes: Vec<(&'static str, &Probe)> =
             groups.iter().flat_map(|group| group.probes.iter().map(|probe| (group.title, probe))).collect();
-        let pings = probes.iter().map(|(_, probe)| Ok(Ping::new(self.namespace(probe.from)?, probe.address())));
+        let pinged = probes.iter().filter(|(_, probe)| probe.method == ProbeMethod::Ping);
+        let pings = pinged.map(|(_, probe)| Ok(Ping::new(self.namespace(probe.from)?, probe.address())));
         let pings: Vec<Ping> = pings.collect::<Result<_, CommandError>>()?;
-        let outcomes = lab::ping_all(&pings, &mut |_, _| {}).map_err(CommandError::system)?;
+        let mut outcomes = lab::ping_all(&pings, &mut |_, _| {}).map_err(CommandError::system)?.into_iter();
         let mut results = Vec::new();
-        for ((group, probe), outcome) in probes.into_iter().zip(outcomes) {
+        for (group, probe) in probes {
             self.check_stop()?;
-            results.push(ProbeResult::new(group, probe, self.replying_vm(probe, &outcome)?, outcome.average_ms));
+            let outcome = if probe.method == ProbeMethod::Ping { outcomes.next() } else { None };
+            let (got, ms) = match outcome {
+                Some(outcome) => (self.replying_vm(probe, &outcome)?, outcome.average_ms),
+                None => (self.connected_vms(probe)?.unwrap_or_else(|| "no answer".to_owned()), None),
+            };
+            results.push(ProbeResult::new(group, probe, got, ms));
         }
         Ok(results)
+    }
+
+    /// Opens the TCP connections of a probe. Returns the names of the VMs that answered, if any.
+    fn connected_vms(&self, probe: &Probe) -> Result<Option<String>, CommandError> {
+        let (namespace, address) = (self.namespace(probe.from)?, probe.address());
+        let port = probe.method.port().unwrap_or(NAME_PORT);
+        let mut names = Vec::new();
+        for _ in 0..probe.method.requests() {
+            names.push(ask_name(&namespace, address, port)?);
+        }
+        let is_answered = names.iter().any(Option::is_some);
+        Ok(is_answered.then(|| join_names(names.iter().map(|name| name.as_deref().unwrap_or("no answer")))))
     }
 
     /// Returns the name of the replying VM, in the words of the result table.
@@ -167,10 +193,10 @@ impl<'a> DemoLab<'a> {
     /// Sends one probe. Returns the name of the replying VM if there was a reply, the number of
     /// packets sent, and the average time in milliseconds.
     fn send_probe(&self, probe: &Probe) -> Result<(Option<String>, u64, Option<f64>), CommandError> {
-        let namespace = self.namespace(probe.from)?;
-        if probe.method == ProbeMethod::Tcp {
-            return Ok((ask_name(&namespace, probe.address(), DENIED_PORT)?, 1, None));
+        if probe.method != ProbeMethod::Ping {
+            return Ok((self.connected_vms(probe)?, probe.method.requests() as u64, None));
         }
+        let namespace = self.namespace(probe.from)?;
         let mut ping = Ping { timeout: Duration::from_millis(300), ..Ping::new(namespace, probe.address()) };
         if !matches!(probe.expected, ExpectedResult::Reaches(_)) {
             ping.count = REFUSED_PINGS;
@@ -192,6 +218,7 @@ impl<'a> DemoLab<'a> {
         let before = self.gateway.stats()?;
         let running: Vec<_> =
             UNTOUCHED.iter().map(|plan| stream::start_stream(self.topology(), *plan)).collect::<Result<_, _>>()?;
+        let mut held = self.open_connections()?;
         self.pause_for(Duration::from_millis(1200))?;
         let began = Instant::now();
         work.edit_region(&changed_region())?;
@@ -206,6 +233,13 @@ impl<'a> DemoLab<'a> {
             Err(message) => message.replace(&format!("{}/", work.root().display()), ""),
             Ok(_) => String::new(),
         };
+        let kept = KeptConnections {
+            from: HOLDER,
+            to: format!("{SERVICE} tcp {SERVICE_PORT}"),
+            backends: count_by_name(&held),
+            answered: held.iter_mut().map(NamedConnection::is_answered).filter(|answered| *answered).count(),
+        };
+        drop(held);
         let untouched = running.into_iter().map(|stream| stream.finish(self.stop)).collect::<Result<_, _>>()?;
         let after = self.gateway.stats()?;
         let dropped = counter_increases(&before.drops, &after.drops);
@@ -215,8 +249,20 @@ impl<'a> DemoLab<'a> {
             ms: apply_ms,
             refused,
             untouched,
+            kept,
             dropped,
         })
+    }
+
+    /// Opens connections to the service, which stay.
+    fn open_connections(&self) -> Result<Vec<NamedConnection>, CommandError> {
+        let namespace = self.namespace(HOLDER)?;
+        let address: IpAddr = SERVICE.parse().map_err(|_| CommandError::Bug(format!("{SERVICE} is no address")))?;
+        let open = |_| {
+            let opened = NamedConnection::open(&namespace, address, SERVICE_PORT, HOLDER_PATIENCE)?;
+            opened.ok_or_else(|| CommandError::Environment(format!("{HOLDER} gets no connection to {SERVICE}")))
+        };
+        (0..CONNECTIONS).map(open).collect()
     }
 
     fn pause_for(&self, time: Duration) -> Result<(), CommandError> {
@@ -254,6 +300,14 @@ const UNTOUCHED: &[StreamSpec] = &[
         address: "172.16.0.10",
         what: "ping",
         kind: StreamKind::Ping(200),
+        seconds: 3,
+    },
+    StreamSpec {
+        from: "red-b",
+        to: "internet",
+        address: "203.0.113.200",
+        what: "iperf3",
+        kind: StreamKind::Udp(5),
         seconds: 3,
     },
 ];
@@ -294,7 +348,23 @@ pub const FAST: &[&[StreamSpec]] = &[
         kind: StreamKind::Tcp,
         seconds: 1,
     }],
+    &[StreamSpec {
+        from: "red-a",
+        to: "internet",
+        address: "203.0.113.200",
+        what: "through the NAT",
+        kind: StreamKind::Tcp,
+        seconds: 1,
+    }],
 ];
+
+fn count_by_name(connections: &[NamedConnection]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for connection in connections {
+        *counts.entry(connection.name.clone()).or_default() += 1;
+    }
+    counts
+}
 
 /// Returns the increase of each counter between two snapshots.
 fn counter_increases<'a>(

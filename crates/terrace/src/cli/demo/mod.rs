@@ -30,11 +30,11 @@ use std::time::Instant;
 use table::{StyledCell, StyledTable};
 use work_dir::WorkDir;
 
-/// Show the gateway at work: tenants' VMs in network namespaces, real pings, real TCP, a change
-/// under load.
+/// Show the gateway at work: tenants' VMs and the Internet in network namespaces, real pings, real TCP, a
+/// change under load.
 ///
-/// Builds the lab of examples/lab.yaml, tests which VMs reach each other and which must not,
-/// explains a packet, shows counters, changes the region while packets flow, and removes everything
+/// Builds the lab of examples/lab.yaml, tests which VMs, services and hosts reach each other and which must
+/// not, explains a packet, shows counters, changes the region while packets flow, and removes everything
 /// again. The exit code is 0 if all results were as expected, else 1. Needs root. Where network
 /// namespaces are not allowed, the same scenario runs from capture files to capture files.
 #[derive(Debug, Args)]
@@ -181,6 +181,9 @@ impl Demo {
         for stream in change.untouched.iter().filter(|stream| stream.lost.unwrap_or(0) > 0) {
             problems.push(format!("{} to {}: packets were lost while the region changed", stream.from, stream.to));
         }
+        if !change.kept.all_answered() {
+            problems.push(format!("connections to {} ended while the region changed", change.kept.to));
+        }
         for dropped in &change.dropped {
             problems.push(format!(
                 "{} packets were dropped while the region changed: {}",
@@ -245,6 +248,10 @@ fn introduction(topology: &lab::Topology, began: Instant) -> String {
     }
     for remote in &topology.remotes {
         table.row([format!("remote {}", remote.name), remote.address.to_string()].map(StyledCell::new));
+    }
+    if let Some(lab::Internet { router, host, over_v6, .. }) = &topology.internet {
+        let hosts = over_v6.map_or(host.to_string(), |[_, v6]| format!("{host} {v6}"));
+        table.row(["internet".to_owned(), router.to_string(), hosts].map(StyledCell::new));
     }
     let namespaces = topology.namespaces().len();
     table.render()

@@ -3,6 +3,7 @@
 use super::scenario::Probe;
 use packet::Counter;
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Result of one probe.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +31,11 @@ impl ProbeResult {
         let expected = probe.expected.text();
         ProbeResult { group, from: probe.from, to: probe.target(), ok: got == expected, expected, got, ms }
     }
+}
+
+/// Returns distinct names in order, joined by "and". Used for the replies to one probe.
+pub fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" and ")
 }
 
 /// Result of an iperf3 or ping stream.
@@ -92,6 +98,26 @@ pub struct GatewayCounters {
     pub to_cpu: Vec<NamedCounter>,
 }
 
+/// Connections to a service over a region change.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeptConnections {
+    /// Name of the client.
+    pub from: &'static str,
+    /// Address and port of the service.
+    pub to: String,
+    /// Number of connections by the name of the backend.
+    pub backends: BTreeMap<String, usize>,
+    /// Number of connections on which the same backend answered after the change.
+    pub answered: usize,
+}
+
+impl KeptConnections {
+    /// Returns whether all connections went on.
+    pub fn all_answered(&self) -> bool {
+        self.answered > 0 && self.answered == self.backends.values().sum::<usize>()
+    }
+}
+
 /// Result of a region change while packets flow.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegionChange {
@@ -103,6 +129,8 @@ pub struct RegionChange {
     pub refused: String,
     /// Streams that the change must not affect.
     pub untouched: Vec<Stream>,
+    /// Connections to a service that were open before the change.
+    pub kept: KeptConnections,
     /// Packets that the gateway and its ports dropped meanwhile, of all traffic.
     pub dropped: Vec<NamedCounter>,
 }

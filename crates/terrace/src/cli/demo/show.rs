@@ -1,6 +1,8 @@
 //! Renders the results of the demo as text.
 
-use super::report::{GatewayCounters, NamedCounter, PacketExplanation, ProbeResult, RegionChange, Stream};
+use super::report::{
+    GatewayCounters, KeptConnections, NamedCounter, PacketExplanation, ProbeResult, RegionChange, Stream,
+};
 use super::table::{StyledCell, StyledTable};
 use crate::cli::ui::style;
 use std::fmt::Write;
@@ -118,6 +120,15 @@ pub fn change(change: &RegionChange) -> String {
         ]);
     }
     text += &table.render();
+    let KeptConnections { from, to, backends, answered } = &change.kept;
+    let colour = if change.kept.all_answered() { style::GOOD } else { style::BAD };
+    let open: usize = backends.values().sum();
+    let shares: Vec<String> = backends.iter().map(|(name, count)| format!("{count} of {name}")).collect();
+    let _ = writeln!(
+        text,
+        "  {open} connections of {from} to {to} were open, {}: {colour}{answered} go on{colour:#}",
+        shares.join(", ")
+    );
     let dropped: Vec<String> =
         change.dropped.iter().map(|NamedCounter { name, count }| format!("{} {name}", count.packets)).collect();
     let dropped = if dropped.is_empty() { "nothing".to_owned() } else { dropped.join(", ") };
