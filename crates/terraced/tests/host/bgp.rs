@@ -9,14 +9,53 @@ use std::time::{Duration, Instant};
 /// FRR's daemon for BGP.
 const BGPD: &str = "/usr/lib/frr/bgpd";
 
+/// Returns whether FRR can run here.
+pub fn is_installed() -> bool {
+    Path::new(BGPD).exists()
+}
+
 /// FRR of one namespace. Its processes end with the namespace.
-struct Frr {
+pub struct Frr {
     folder: PathBuf,
 }
 
 impl Frr {
     /// Starts bgpd in a namespace, with one neighbour and one network of its own.
-    fn start(lab: &Lab, namespace: &str, name: &str, own: u32, neighbour: (&str, u32), network: &str) -> Frr {
+    pub fn start(lab: &Lab, namespace: &str, name: &str, own: u32, neighbour: (&str, u32), network: &str) -> Frr {
+        // Without zebra, because the session is what matters, not the kernel's routes.
+        Frr::start_as(lab, namespace, (name, "-Z"), own, neighbour, network)
+    }
+
+    /// Starts bgpd and zebra, which gives the kernel the routes.
+    pub fn start_with_zebra(
+        lab: &Lab,
+        namespace: &str,
+        name: &str,
+        own: u32,
+        neighbour: (&str, u32),
+        network: &str,
+    ) -> Frr {
+        let socket = format!("-z {}/zserv", lab.path(name).display());
+        let frr = Frr::start_as(lab, namespace, (name, &socket), own, neighbour, network);
+        // Zebra gives up root.
+        sh(&format!("chmod 755 {}; chmod 777 {}", lab.path("").display(), frr.folder.display()));
+        let command = format!(
+            "/usr/lib/frr/zebra -d {socket} -f /dev/null -i {0}/zebra.pid --vty_socket {0} -P 0",
+            frr.folder.display()
+        );
+        let (started, output) = lab.run(namespace, &command);
+        assert!(started, "zebra: {output}");
+        frr
+    }
+
+    fn start_as(
+        lab: &Lab,
+        namespace: &str,
+        (name, zebra): (&str, &str),
+        own: u32,
+        neighbour: (&str, u32),
+        network: &str,
+    ) -> Frr {
         let folder = lab.path(name);
         std::fs::create_dir(&folder).expect("a folder");
         let (address, number) = neighbour;
@@ -27,14 +66,20 @@ impl Frr {
             own % 256
         );
         std::fs::write(folder.join("frr.conf"), config).expect("a file");
-        // Without zebra, because the session is what matters, not the kernel's routes.
         let command = format!(
-            "{BGPD} -d -S -Z -f {0}/frr.conf -i {0}/bgpd.pid --vty_socket {0} -P 0 --log file:{0}/bgpd.log",
+            "{BGPD} -d -S {zebra} -f {0}/frr.conf -i {0}/bgpd.pid --vty_socket {0} -P 0 --log file:{0}/bgpd.log",
             folder.display()
         );
         let (started, output) = lab.run(namespace, &command);
         assert!(started, "bgpd: {output}");
         Frr { folder }
+    }
+
+    /// Runs commands of FRR's shell, one in the mode of the other.
+    pub fn show_all(&self, commands: &[&str]) -> String {
+        let commands: String = commands.iter().map(|command| format!(" -c '{command}'")).collect();
+        let output = sh(&format!("vtysh --vty_socket {}{commands} 2>&1", self.folder.display()));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Runs a command of FRR's shell.
@@ -44,7 +89,7 @@ impl Frr {
     }
 
     /// Returns whether its session is established.
-    fn is_established(&self) -> bool {
+    pub fn is_established(&self) -> bool {
         self.show("show bgp neighbors json").contains("\"bgpState\":\"Established\"")
     }
 
@@ -58,7 +103,7 @@ impl Frr {
 
 /// Starts a session over the first uplink. Prints a message and returns `None` without FRR.
 fn with_session() -> Option<(Lab, Frr, Frr)> {
-    if !Path::new(BGPD).exists() {
+    if !is_installed() {
         println!("SKIPPED: FRR is not installed");
         return None;
     }

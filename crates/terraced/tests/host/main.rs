@@ -3,6 +3,7 @@
 
 mod bfd;
 mod bgp;
+mod internet;
 mod lab;
 
 use lab::{GATEWAY_MAC, Lab, wait_until};

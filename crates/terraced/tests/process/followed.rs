@@ -224,19 +224,18 @@ fn a_switch_alone_has_the_entries_that_are_hit_below() {
     few[5] = 2;
     let few = [Packet::from_bytes(&few).expect("short")];
     let began = Instant::now();
-    let notes = loop {
+    loop {
         // Destination 2 is also hit, but less.
         traffic.run(Duration::from_millis(300), &|end| _ = io::Port::send_all(end, &mut few.iter()));
-        let ControlResponse::Version(version) = ask(&switch.socket(), &ControlRequest::Version).expect("it listens")
-        else {
-            panic!()
-        };
-        let notes = version.program.expect("it runs").notes;
+        let notes = program_notes(&switch);
         if notes.iter().any(|note| note.contains("1 of 1 hot entries")) {
-            break notes;
+            break;
         }
         assert!(began.elapsed() < PATIENCE, "{notes:#?}");
-    };
+    }
+    // In the pause between two runs, an old report makes destination 2 the one with most hits. So
+    // that the selection stays in what follows, reports without it come first.
+    traffic.run(Duration::from_millis(1_000), &|_| {});
     traffic.settle();
     // The tier below is killed meanwhile.
     let (below, began) = (RefCell::new(Some(below)), Instant::now());
@@ -246,5 +245,14 @@ fn a_switch_alone_has_the_entries_that_are_hit_below() {
         }
     });
     assert!(below.borrow().is_none());
-    assert_eq!(traffic.settle().0, 0, "its frames need nobody below: {notes:#?}");
+    traffic.settle().expect_all_in_order(&format!("its frames need no tier below: {:#?}", program_notes(&switch)));
+}
+
+/// Returns the notes on a process's program: tiers, hot entries, links.
+fn program_notes(process: &Process) -> Vec<String> {
+    let ControlResponse::Version(version) = ask(&process.socket(), &ControlRequest::Version).expect("it listens")
+    else {
+        panic!("another answer")
+    };
+    version.program.expect("it runs").notes
 }

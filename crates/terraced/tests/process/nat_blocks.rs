@@ -23,7 +23,7 @@ const GIVEN_BACK: &str = " ports given back vpc=red ";
 
 /// The lab's region with a NAT.
 fn region() -> String {
-    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab.yaml");
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/regions/plain.yaml");
     let text = std::fs::read_to_string(lab).expect("the file");
     let changes = [
         (

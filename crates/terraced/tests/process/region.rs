@@ -13,7 +13,8 @@ use std::process::{Command, Stdio};
 const MORE: &str = "  - {name: red-z, vpc: red, server: s2, mac: 02:00:00:10:00:77, addresses: [10.0.0.77]}\n";
 
 fn lab_region() -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab.yaml")).expect("the file")
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/regions/plain.yaml"))
+        .expect("the file")
 }
 
 /// Folder with a region file and a configuration.

@@ -1,9 +1,7 @@
 //! Tests packets through a node over veth pairs while a controller writes its tables, judged by the
 //! Packet Test Framework: tests/ptf.
 
-mod python;
-
-use python::{Compiled, Terraced, interpreter, judge, root, with_modules};
+use crate::python::{Compiled, Terraced, interpreter, judge, root, with_modules};
 use std::path::Path;
 use std::process::Command;
 

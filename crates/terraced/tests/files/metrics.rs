@@ -3,7 +3,7 @@
 use node::metrics::{METRICS, Metric};
 use std::path::Path;
 
-const BEGIN: &str = "<!-- metrics: made by crates/terraced/tests/metrics.rs -->\n";
+const BEGIN: &str = "<!-- metrics: made by crates/terraced/tests/files/metrics.rs -->\n";
 const END: &str = "<!-- end of metrics -->\n";
 
 fn row(metric: &Metric) -> String {
@@ -26,7 +26,7 @@ fn the_page_has_the_metrics_of_the_list() {
     }
     assert_eq!(
         table, made,
-        "docs/reference/metrics.md is not current: run `BLESS=1 cargo test --workspace --test metrics`"
+        "docs/reference/metrics.md is not current: run `BLESS=1 cargo test --workspace --test files metrics`"
     );
 }
 

@@ -1,9 +1,7 @@
 //! Runs independent clients, p4runtime-shell and the stubs of the Python package p4runtime, which
 //! write and read all objects of a node: tests/shell.
 
-mod python;
-
-use python::{Compiled, Terraced, interpreter, judge, with_modules};
+use crate::python::{Compiled, Terraced, interpreter, judge, with_modules};
 use std::path::Path;
 use std::process::Command;
 

@@ -14,7 +14,7 @@ fn the_published_schema_is_current() {
     let published = std::fs::read_to_string(docs("node.schema.json")).unwrap_or_default();
     assert!(
         published == current,
-        "docs/reference/node.schema.json is not current: run `BLESS=1 cargo test -p terraced --test schema`"
+        "docs/reference/node.schema.json is not current: run `BLESS=1 cargo test --workspace --test files schema`"
     );
 }
 
