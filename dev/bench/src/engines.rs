@@ -18,6 +18,11 @@ pub trait Writable: Engine {
     /// If an update is refused; nothing has changed.
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError>;
 
+    /// Returns the engine if it is native code, for its statistics.
+    fn native(&self) -> Option<&Jit> {
+        None
+    }
+
     /// Returns the number of cache misses, for an engine with a flow cache.
     fn missed(&self) -> Option<u64> {
         None
@@ -33,6 +38,10 @@ impl Writable for Interp {
 impl Writable for Jit {
     fn write(&mut self, batch: &WriteBatch) -> Result<(), WriteError> {
         Jit::write(self, batch)
+    }
+
+    fn native(&self) -> Option<&Jit> {
+        Some(self)
     }
 }
 

@@ -20,7 +20,9 @@
 //! | packets from memory through all of them | [`forward`] |
 //! | other systems | [`systems`], [`switches`] |
 //! | writes during lookups; compile time | [`updates`], [`compile`] |
+//! | services of the gateway | [`services`] |
 //! | several workers; a generator on another core | [`workers`], [`memif`] |
+//! | one workload alone, for `perf` | [`profile`] |
 //! | checks that all send the same packets | [`check`] |
 //!
 //! Development only; no shipped crate depends on it. `unsafe` is used in [`peers`], [`systems`],
@@ -39,10 +41,12 @@ pub mod memif;
 pub mod memory;
 pub mod needs;
 pub mod peers;
+pub mod profile;
 pub mod program;
 pub mod report;
 pub mod ring;
 pub mod run;
+pub mod services;
 pub mod state;
 pub mod switches;
 pub mod systems;

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// Run all measurements and compare them in one run.
 #[derive(Parser)]
 struct Arguments {
-    /// Run only these parts: lookups, updates, overlay (or gateway, forward), state, workers,
-    /// memif, switches, compile.
+    /// Run only these parts: lookups, updates, overlay (or gateway, forward), state, services,
+    /// workers, memif, switches, compile.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Smoke run: short windows, small tables. Its figures are not meaningful.
@@ -39,7 +39,7 @@ struct Arguments {
     /// Folder with the programs' IR, as `terrace compile` writes it.
     #[arg(long)]
     programs: Option<PathBuf>,
-    /// Folder of a build of VPP, to measure it beside `state`.
+    /// Folder of a build of VPP, to measure it beside `state` and `services`.
     #[arg(long)]
     vpp: Option<PathBuf>,
     /// Huge pages to reserve during the run, in GiB.
@@ -53,7 +53,7 @@ fn main() -> anyhow::Result<()> {
     // interrupted.
     let words: Vec<String> = std::env::args().skip(1).collect();
     bench::external_resources::run_restarted(&words);
-    if let Some(outcome) = bench::memif::role(&words) {
+    if let Some(outcome) = bench::memif::role(&words).or_else(|| bench::profile::run(&words)) {
         return outcome;
     }
     let arguments = Arguments::parse();
@@ -109,13 +109,14 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Names of the parts.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "lookups",
     "updates",
     "overlay",
     "gateway",
     "forward",
     "state",
+    "services",
     "workers",
     "memif",
     "switches",
@@ -144,6 +145,7 @@ fn run_parts(
     run_part(&["updates"], report, &|report| bench::updates::run(programs, core, options, report));
     run_part(&["overlay", "gateway", "forward"], report, &|report| bench::forward::run(programs, options, report));
     run_part(&["state"], report, &|report| bench::state::run(programs, vpp, core, options, report));
+    run_part(&["services"], report, &|report| bench::services::run(programs, vpp, core, options, report));
     run_part(&["workers"], report, &|report| bench::workers::run(programs, core, options, report));
     run_part(&["memif"], report, &|report| bench::memif::run(programs, core, options, report));
     run_part(&["switches"], report, &|report| bench::switches::run(programs, core, options, report));

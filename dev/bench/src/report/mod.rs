@@ -7,7 +7,7 @@ mod targets;
 pub use targets::{PerfTarget, Verdict, judge_targets};
 
 use crate::machine::Machine;
-use crate::run::ComparisonResult;
+use crate::run::{ComparisonResult, EntrantResult};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -52,6 +52,14 @@ impl Report {
     pub fn fact(&mut self, group: &str, name: &str, value: f64, unit: &str) {
         eprintln!("{group}: {name}: {value:.3} {unit}");
         self.facts.push(ReportFigure { group: group.to_owned(), name: name.to_owned(), value, unit: unit.to_owned() });
+    }
+
+    /// Adds a system with one window to a point of a chart, in the chart's unit. Nothing is added to a
+    /// point that was not measured.
+    pub fn add_entry(&mut self, chart: &str, x: &str, name: &str, rate: f64) {
+        if let Some(outcome) = self.outcomes.iter_mut().find(|outcome| outcome.chart == chart && outcome.x == x) {
+            outcome.entries.push(EntrantResult { name: name.to_owned(), windows: vec![rate] });
+        }
     }
 
     /// Adds a note, and prints it.

@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::lookups::{lpm, ternary};
+use crate::services::{self, Service};
 use crate::workload::{FlowDistribution, TenantLayout};
 use crate::{compile, forward, memif, state, switches, updates, workers};
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,7 @@ pub fn judge_targets(report: &Report) -> Vec<PerfTarget> {
         PerfTarget::at_least("two workers / one", 1.8, ratio(rate("two workers"), rate("one worker")))
     });
     bars.extend(state_targets(report));
+    bars.extend(service_targets(report));
     let p999 = report.value(memif::GROUP, "half load, in the gateway, p99.9");
     bars.push(PerfTarget::at_most("memif, half load: p99.9 in the gateway, us", 50.0, p999));
     let median = report.value(compile::GROUP, compile::MEDIAN);
@@ -106,6 +108,29 @@ fn state_targets(report: &Report) -> Vec<PerfTarget> {
             "source NAT, both directions: two workers / one",
             1.8,
             ratio(workers("two workers"), workers("one worker")),
+        ),
+    ]
+}
+
+/// Judges the gateway's services against VPP and against packets that are only routed.
+fn service_targets(report: &Report) -> Vec<PerfTarget> {
+    let rate = |entrant: &str| report.median(services::CHART, "1M", entrant);
+    let against = |service: Service, other: &str| ratio(rate(service.name()), rate(other));
+    vec![
+        PerfTarget::at_least(
+            "gateway, source NAT, 1M sessions / VPP with VXLAN and NAT44-ED",
+            3.0,
+            against(Service::SourceNat, services::VPP_NAT),
+        ),
+        PerfTarget::at_least(
+            "gateway, load balancer, 1M connections / VPP lb",
+            2.0,
+            against(Service::LoadBalancer, services::VPP_BALANCER),
+        ),
+        PerfTarget::at_least(
+            "gateway, security groups, 1M flows / routed",
+            0.7,
+            against(Service::SecurityGroups, Service::Routed.name()),
         ),
     ]
 }

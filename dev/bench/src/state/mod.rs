@@ -1,14 +1,15 @@
 //! Tables that packets write: `programs/nat`, from memory, on one core. New sessions, established
 //! ones, and the memory of a session.
 
-mod sender;
+pub mod sender;
 
 use crate::machine;
 use crate::program::{BenchProgram, Program, exact};
 use crate::report::Report;
-use crate::run::{CallResult, EntrantComparison, EntrantResult, Options, Unit, format_count};
+use crate::run::{CallResult, EntrantComparison, Options, Unit, format_count};
 use crate::systems::nftables::{self, NatFlows};
 use crate::systems::vpp::Vpp;
+use crate::systems::vpp_setup::VppSetup;
 use anyhow::ensure;
 use entries::{StateUpdate, UpdateKind, WriteBatch};
 use interp::Config;
@@ -121,13 +122,14 @@ fn random_session(next: &mut u32, sessions: usize) -> u32 {
 /// Adds VPP to the chart and the figures of a number of sessions, with the same packets.
 fn measure_vpp(build: &Path, core: usize, sessions: usize, report: &mut Report) -> anyhow::Result<()> {
     let order: Vec<u32> = permutation(sessions as u32).collect();
-    let rates = Vpp::start(build, core, order.iter().map(|session| packet(*session).to_vec()))?.measure()?;
+    let packets = order.iter().map(|session| packet(*session).to_vec());
+    let rates = Vpp::start(build, core, &VppSetup::source_nat(sessions), packets)?.measure()?;
     report.fact(GROUP, &figure(sessions, &format!("{VPP}, new sessions")), rates.new_per_s / 1e6, "M/s");
     let mpps = rates.established_pps / 1e6;
     report.fact(GROUP, &figure(sessions, &format!("{VPP}, established")), mpps, "Mpps");
     let megabytes = rates.resident_bytes as f64 / 1e6;
     report.fact(GROUP, &figure(sessions, &format!("{VPP}, resident memory")), megabytes, "MB");
-    add_to_chart(VPP, sessions, mpps, report);
+    report.add_entry(CHART, &format_count(sessions), VPP, mpps);
     Ok(())
 }
 
@@ -138,16 +140,8 @@ fn measure_kernel(sessions: usize, options: &Options, report: &mut Report) -> an
     report.fact(GROUP, &figure(sessions, &format!("{KERNEL}, new sessions")), rates.new_per_s / 1e6, "M/s");
     let mpps = rates.established_pps / 1e6;
     report.fact(GROUP, &figure(sessions, &format!("{KERNEL}, established")), mpps, "Mpps");
-    add_to_chart(KERNEL, sessions, mpps, report);
+    report.add_entry(CHART, &format_count(sessions), KERNEL, mpps);
     Ok(())
-}
-
-/// Adds another system to the chart of established sessions.
-fn add_to_chart(name: &str, sessions: usize, mpps: f64, report: &mut Report) {
-    let x = format_count(sessions);
-    if let Some(outcome) = report.outcomes.iter_mut().find(|outcome| outcome.chart == CHART && outcome.x == x) {
-        outcome.entries.push(EntrantResult { name: name.to_owned(), windows: vec![mpps] });
-    }
 }
 
 /// Measures one worker with the packets from inside, and two at the same time, of which the second

@@ -83,17 +83,17 @@ impl Sender {
     ///
     /// # Errors
     /// A packet is not forwarded.
-    pub fn send(
+    pub fn send<P: AsRef<[u8]>>(
         &mut self,
         engine: &mut Jit,
-        packets: impl ExactSizeIterator<Item = [u8; 60]>,
+        packets: impl ExactSizeIterator<Item = P>,
     ) -> anyhow::Result<Duration> {
         self.now_ns += 1_000;
         let count = packets.len();
         ensure!(count <= READY * BATCH, "{count} packets are too many");
         self.batches.iter_mut().for_each(Batch::clear);
         for (number, packet) in packets.enumerate() {
-            self.batches[number / BATCH].push_bytes(&packet, self.port, self.now_ns)?;
+            self.batches[number / BATCH].push_bytes(packet.as_ref(), self.port, self.now_ns)?;
         }
         let start = thread_time();
         let mut forwarded = 0;

@@ -8,4 +8,5 @@ pub mod ovs;
 pub mod testpmd;
 pub mod threads;
 pub mod vpp;
+pub mod vpp_setup;
 pub mod xdp;

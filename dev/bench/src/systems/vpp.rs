@@ -1,4 +1,5 @@
-//! VPP's NAT44-ED, on packets from memory: its packet generator replays a capture on one worker.
+//! VPP on packets from memory: its packet generator replays a capture on one worker. [`VppSetup`] has
+//! the configurations.
 //!
 //! VPP counts clocks for each of its nodes. What is reported is the sum over all nodes but the
 //! generator's. It is built outside of this project (`--vpp`, the folder of its build).
@@ -6,6 +7,7 @@
 use crate::external_resources::{ExternalResource, Process, ResourceGuard};
 use crate::machine;
 use crate::systems::capture;
+use crate::systems::vpp_setup::VppSetup;
 use anyhow::{Context, bail, ensure};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -23,9 +25,6 @@ const ADDITION_TIMEOUT: Duration = Duration::from_secs(60);
 const MISSING_FRACTION: usize = 1000;
 /// How long packets of established sessions are counted.
 const WINDOW: Duration = Duration::from_secs(3);
-/// Sessions for which one outside address suffices.
-const SESSIONS_OF_ADDRESS: usize = 20_000;
-
 /// What VPP does for a number of sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct NatRates {
@@ -42,29 +41,35 @@ pub struct Vpp {
     folder: PathBuf,
     process: Process,
     sessions: usize,
+    summary: Option<(&'static str, &'static str)>,
     _removed: ResourceGuard,
 }
 
 impl Vpp {
     /// Starts VPP with a worker on `core`, and a generator that replays `packets`: one of each
-    /// session, from inside.
+    /// session.
     ///
     /// # Errors
     /// It does not start; the message has the end of its log.
-    pub fn start(build: &Path, core: usize, packets: impl ExactSizeIterator<Item = Vec<u8>>) -> anyhow::Result<Vpp> {
+    pub fn start(
+        build: &Path,
+        core: usize,
+        setup: &VppSetup,
+        packets: impl ExactSizeIterator<Item = Vec<u8>>,
+    ) -> anyhow::Result<Vpp> {
         let folder = std::env::temp_dir().join(format!("terrace-bench-vpp-{}", std::process::id()));
         let removed = ResourceGuard::new(ExternalResource::Path(folder.clone()));
         fs::create_dir_all(&folder)?;
         let sessions = packets.len();
         capture::write(&folder.join("in.pcap"), packets)?;
         let libraries = find_libraries(build)?;
-        fs::write(folder.join("cli"), commands(&folder, sessions))?;
-        fs::write(folder.join("conf"), configuration(&folder, &libraries, core))?;
+        fs::write(folder.join("cli"), commands(&folder, setup))?;
+        fs::write(folder.join("conf"), configuration(&folder, &libraries, setup.plugins, core))?;
         let log = File::create(folder.join("out"))?;
         let mut command = Command::new(build.join("bin/vpp"));
         command.arg("-c").arg(folder.join("conf")).env("LD_LIBRARY_PATH", &libraries);
         let process = Process::start(command.stdout(log.try_clone()?).stderr(log))?;
-        let mut vpp = Vpp { folder, process, sessions, _removed: removed };
+        let mut vpp = Vpp { folder, process, sessions, summary: setup.summary, _removed: removed };
         vpp.wait_for_generator()?;
         Ok(vpp)
     }
@@ -117,8 +122,12 @@ impl Vpp {
     }
 
     fn held_sessions(&self) -> anyhow::Result<usize> {
-        let text = self.ask("show nat44 summary")?;
-        Ok(number_behind(&text, "total sessions:").with_context(|| format!("no sessions in {text:?}"))? as usize)
+        let Some((command, word)) = self.summary else {
+            sleep(WINDOW);
+            return Ok(self.sessions);
+        };
+        let text = self.ask(command)?;
+        Ok(number_behind(&text, word).with_context(|| format!("no sessions in {text:?}"))? as usize)
     }
 
     fn resident_bytes(&self) -> anyhow::Result<u64> {
@@ -151,34 +160,19 @@ fn find_libraries(build: &Path) -> anyhow::Result<PathBuf> {
     folders.find(|folder| folder.join("vpp_plugins/nat_plugin.so").exists()).context("VPP's build has no NAT plugin")
 }
 
-fn commands(folder: &Path, sessions: usize) -> String {
-    let size = (2 * sessions).max(1 << 16);
-    let mut lines: Vec<String> = [
-        "create packet-generator interface pg0",
-        "create packet-generator interface pg1",
-        "set interface ip address pg0 10.255.0.1/8",
-        "set interface ip address pg1 198.51.100.254/24",
-        "set interface mac address pg0 02:00:00:00:00:01",
-        "set interface state pg0 up",
-        "set interface state pg1 up",
-        "ip neighbor pg1 198.51.100.1 02:00:00:00:00:22 static",
-    ]
-    .map(str::to_owned)
-    .into();
-    lines.push(format!("nat44 plugin enable sessions {size}"));
-    for number in 0..=sessions / SESSIONS_OF_ADDRESS {
-        lines.push(format!("nat44 add address 203.0.{}.{}", 113 + number / 200, 1 + number % 200));
-    }
-    lines.push("set interface nat44 in pg0 out pg1".to_owned());
-    lines.push("set nat timeout udp 3600 tcp-established 7440 tcp-transitory 240 icmp 60".to_owned());
+/// Returns the commands that VPP runs when it starts.
+fn commands(folder: &Path, setup: &VppSetup) -> String {
     let capture = folder.join("in.pcap");
     let generator = format!("name x pcap {} worker 0 source pg0 node ethernet-input", capture.display());
-    lines.push(format!("packet-generator new {{ {generator} }}"));
-    lines.join("\n") + "\n"
+    let ports = ["create packet-generator interface pg0", "create packet-generator interface pg1"];
+    let generator = format!("packet-generator new {{ {generator} }}");
+    let lines = ports.into_iter().chain(setup.commands.iter().map(String::as_str)).chain([generator.as_str()]);
+    lines.fold(String::new(), |text, line| text + line + "\n")
 }
 
-fn configuration(folder: &Path, libraries: &Path, core: usize) -> String {
-    let (folder, plugins) = (folder.display(), libraries.join("vpp_plugins"));
+fn configuration(folder: &Path, libraries: &Path, plugins: &[&str], core: usize) -> String {
+    let (folder, path) = (folder.display(), libraries.join("vpp_plugins"));
+    let plugins = plugins.iter().map(|name| format!("plugin {name}_plugin.so {{ enable }} ")).collect::<String>();
     let main_core = if core == 0 { machine::cores() - 1 } else { 0 };
     format!(
         "unix {{ nodaemon cli-no-pager nosyslog log {folder}/log cli-listen {folder}/sock runtime-dir {folder} exec {folder}/cli }}
@@ -187,10 +181,10 @@ cpu {{ main-core {main_core} corelist-workers {core} }}
 memory {{ main-heap-size 4G }}
 buffers {{ buffers-per-numa 65536 page-size 4K }}
 statseg {{ size 512m socket-name {folder}/stats }}
-plugins {{ path {} plugin default {{ disable }} plugin nat_plugin.so {{ enable }} }}
+plugins {{ path {} plugin default {{ disable }} {plugins}}}
 ",
         std::process::id(),
-        plugins.display()
+        path.display()
     )
 }
 
