@@ -16,7 +16,7 @@ thread_local! {
 }
 
 fn start() -> (Oracle, Box<dyn EngineUnderTest>) {
-    let region = region::parse("lab.yaml", include_str!("../../examples/lab.yaml")).expect("the example is right");
+    let region = region::parse("lab.yaml", include_str!("../../tests/regions/plain.yaml")).expect("the example is right");
     let pipeline = gateway::pipeline().expect("the gateway compiles");
     let numbers = &mut region::IdAssignments::default();
     let entries = region::entries(&region, "lab.yaml", &pipeline, numbers).expect("entries are made");

@@ -13,7 +13,7 @@ thread_local! {
 }
 
 fn start() -> (interp::Interp, &'static region::ResolvedRegion) {
-    let region = region::parse("lab.yaml", include_str!("../../examples/lab.yaml")).expect("the example is right");
+    let region = region::parse("lab.yaml", include_str!("../../tests/regions/plain.yaml")).expect("the example is right");
     let engine = gateway::gateway_engine(gateway::pipeline().expect("the gateway compiles"), &region).expect("entries are taken");
     (engine, Box::leak(Box::new(region)))
 }

@@ -28,7 +28,21 @@ impl GatewayPair {
     /// # Panics
     /// If the program falls back to the interpreter, or the region is wrong.
     pub fn new(region: &str) -> GatewayPair {
-        let pipeline = crate::gateway::pipeline().expect("the gateway compiles");
+        GatewayPair::of(crate::gateway::pipeline().expect("the gateway compiles"), region)
+    }
+
+    /// As [`GatewayPair::new`], with room for `size` entries in a table.
+    ///
+    /// # Panics
+    /// As [`GatewayPair::new`], or if the program has no such table.
+    pub fn with_table_size(table: &str, size: u64, region: &str) -> GatewayPair {
+        let mut pipeline = ir::Pipeline::clone(&*crate::gateway::pipeline().expect("the gateway compiles"));
+        let table = entries::find_table(&pipeline, table).expect("a table");
+        pipeline.tables[table].size = Some(size);
+        GatewayPair::of(Arc::new(pipeline), region)
+    }
+
+    fn of(pipeline: Arc<ir::Pipeline>, region: &str) -> GatewayPair {
         let interp = Interp::new(pipeline.clone(), Config::default()).expect("it loads");
         let native = crate::native::engine(&pipeline).expect("it loads");
         assert_eq!(native.fallback_reason(), None);

@@ -4,6 +4,7 @@
 //! Used only in development; no shipped crate depends on it.
 
 pub mod differ;
+pub mod fragments;
 pub mod frame;
 pub mod gateway;
 pub mod gateway_pair;

@@ -58,7 +58,7 @@ fn region_file() {
 
 #[test]
 fn packets() {
-    let region = region::load(&gateway::root().join("examples/lab.yaml")).expect("the example is right");
+    let region = region::load(&gateway::root().join("tests/regions/plain.yaml")).expect("the example is right");
     let mut engine = gateway::gateway_engine(gateway::pipeline().expect("the gateway compiles"), &region)
         .expect("entries are taken");
     let model = testkit::model::Model::new(&region);

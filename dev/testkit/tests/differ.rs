@@ -65,6 +65,22 @@ fn native_code_is_the_interpreter() {
     assert!(tally.native() >= tally.packets / 4, "few packets ran on native code: {tally}");
 }
 
+/// The same with a stage at each node at which one can start: programs of this size have none otherwise.
+#[test]
+fn native_code_with_stages_at_joins_is_the_interpreter() {
+    jit::set_max_copied_insts(0);
+    let with_joins = |seed: &u64| {
+        let case = plan::generate_case(*seed, &Config::small()).unwrap_or_else(|refused| panic!("{}", refused.text));
+        jit::Jit::new(case.pipeline, case.setup).is_ok_and(|engine| engine.join_stage_count() > 0)
+    };
+    // Most of the others have a register or a counter of an entry behind each point where paths meet.
+    let joined = (first_seed()..first_seed() + CASES).filter(with_joins).count();
+    assert!(joined >= 10, "{joined} of {CASES} programs have joins");
+    let tally = compare("jit", CASES);
+    assert_enough(&tally, CASES);
+    assert!(tally.native() >= tally.packets / 4, "few packets ran on native code: {tally}");
+}
+
 /// Regression: a selector's keys in a table without a profile once ended the process.
 #[test]
 fn what_once_crashed_does_not() {

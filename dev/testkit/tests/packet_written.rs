@@ -85,20 +85,44 @@ impl FlowEvents {
     }
 }
 
-#[test]
-fn random_programs_that_add_entries_agree_with_the_interpreter() {
+/// Compares native code with the interpreter by random programs, and passes each case to `count`.
+fn compare_random_programs(first: u64, config: &Config, mut count: impl FnMut(&TestCase)) -> TestCoverage {
     let factory = subjects::factory("jit").expect("an engine of that name");
-    let (mut tally, mut events) = (TestCoverage::default(), FlowEvents::default());
-    let first = std::env::var("DIFFER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(30_000);
+    let mut tally = TestCoverage::default();
+    let first = std::env::var("DIFFER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(first);
     // The generator leaves these features out of all programs but each third.
     for seed in (first..first + 3 * CASES).filter(|seed: &u64| seed.is_multiple_of(3)) {
-        let case = plan::generate_case(seed, &config()).unwrap_or_else(|refused| panic!("{}", refused.diagnostics));
+        let case = plan::generate_case(seed, config).unwrap_or_else(|refused| panic!("{}", refused.diagnostics));
         if let Err(difference) = run::run_case(&case, &*factory, &mut tally) {
             let (case, difference) = shrink::shrink_case(case, difference, &*factory, Duration::from_secs(60));
             panic!("{}", report::render_report(&case, &difference, "jit", &format!("DIFFER_SEED={seed}")));
         }
-        events.count(&case);
+        count(&case);
     }
+    tally
+}
+
+/// Programs in which packets that miss ask other tables, and then apply the table again, run in batches.
+#[test]
+fn random_programs_that_apply_a_table_twice_agree_with_the_interpreter() {
+    let config = Config { applied_twice: 70, externs: 8, sessions: 12, ..config() };
+    let (mut events, mut regions, mut serial) = (FlowEvents::default(), [0; 2], 0);
+    let tally = compare_random_programs(60_000, &config, |case| {
+        events.count(case);
+        let engine = Jit::new(case.pipeline.clone(), interp::Config::default()).expect("it loads");
+        let counts = engine.miss_region_counts();
+        regions = [regions[0] + counts[0], regions[1] + counts[1]];
+        serial += usize::from(engine.runs_packets_one_by_one());
+    });
+    println!("{tally}\n{events:?}\nregions: {regions:?}, one by one: {serial}");
+    assert!(regions[0] >= 5 && regions[1] >= 20, "{regions:?}");
+    assert!(events.added >= 1_000 && events.hit_in_batch >= 1_000, "{events:?}");
+}
+
+#[test]
+fn random_programs_that_add_entries_agree_with_the_interpreter() {
+    let mut events = FlowEvents::default();
+    let tally = compare_random_programs(30_000, &config(), |case| events.count(case));
     println!("{tally}\n{events:?}");
     let handed = |reason: &str| tally.handed.get(reason).copied().unwrap_or(0);
     assert_eq!([handed("add_on_miss"), handed("idle_timeout")], [0, 0], "{tally}");
@@ -208,6 +232,75 @@ fn packets_of_other_paths_run_eight_at_once() {
     // Batches alternate between code for eight and for one.
     let [through, _] = both.vector_packet_counts();
     assert!(through >= others / 2 || !jit::supports_vector_path(), "{through} packets of {others}");
+}
+
+/// Packets with an unknown key ask `rules` before they add their entry. `known` and `learn` as above.
+const ASKS_RULES: &str = "
+    bool is_allowed;
+    action known() { hdr.data.result = 2; }
+    action learn() {
+        if (is_allowed) {
+            bool added = add_entry(action_name = \"known\", action_params = {},
+                                   expire_time_profile_id = (ExpireTimeProfileId_t) 0);
+            if (added) { hdr.data.result = 1; }
+        }
+    }
+    table flows {
+        key = { KEY: exact @name(\"key\"); }
+        actions = { @tableonly known; @defaultonly learn; }
+        const default_action = learn();
+        add_on_miss = true;
+        size = 128;
+    }
+    action allow() { is_allowed = true; }
+    table rules { key = { hdr.data.key: ternary; } actions = { allow; NoAction; } default_action = NoAction();
+                  const entries = { 0 &&& 1: allow(); } }
+    apply {
+        is_allowed = false;
+        if (flows.apply().miss) {
+            rules.apply();
+            AFTER
+            if (is_allowed) { flows.apply(); }
+        }
+        send_to_port((PortId_t) 2);
+    }";
+
+/// Returns engines with a program that looks a key up, and again after the statement `after`.
+fn rules_program(name: &str, key: &str, after: &str) -> EnginePair {
+    let text = pna(
+        "header data_h { bit<16> key; bit<8> result; } struct headers_t { data_h data; } struct metadata_t { }",
+        "state start { packet.extract(hdr.data); transition accept; }",
+        &ASKS_RULES.replace("KEY", key).replace("AFTER", after),
+        "packet.emit(hdr.data);",
+    );
+    EnginePair::new(name, &text, true)
+}
+
+/// Misses ask other tables before they add their entry. Packets run in batches all the same, and a
+/// second packet with a key finds the entry of the first. If the second lookup may have another key, each miss
+/// passes alone.
+#[test]
+fn packets_that_miss_ask_other_tables_in_batches() {
+    let seed = env_number("SEED", fastrand::u64(..1 << 32));
+    println!("SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for (key, after, regions) in [
+        ("hdr.data.key", "", [1, 0]),
+        ("hdr.data.key", "if (hdr.data.result == 7) { hdr.data.key = hdr.data.key + 2; }", [0, 1]),
+        ("hdr.data.key + 1", "", [0, 1]),
+    ] {
+        let mut both = rules_program("rules for unknown flows", key, after);
+        assert_eq!((both.native.miss_region_counts(), both.native.runs_packets_one_by_one()), (regions, false));
+        let mut results = [0; 8];
+        for _ in 0..20 {
+            let result = |rng: &mut fastrand::Rng| if rng.u8(..4) == 0 { 7 } else { 0 };
+            let packets: Vec<Vec<u8>> = (0..200).map(|_| vec![0, rng.u8(..), result(&mut rng)]).collect();
+            let sent = both.assert_same_packets(&packets);
+            sent.iter().for_each(|bytes| results[usize::from(bytes[2])] += 1);
+        }
+        let [denied, added, hits] = [results[0] + results[7], results[1], results[2]];
+        assert!(denied >= 1_000 && added >= 100 && hits >= 1_000, "{results:?}");
+    }
 }
 
 /// Sends packets of these keys and counts by key the packets that have added an entry.

@@ -45,6 +45,8 @@ pub struct Config {
     pub profiles: u8,
     /// PNA tables to which the data plane adds entries.
     pub add_on_miss: u8,
+    /// Tables with `add_on_miss` that packets which miss apply a second time.
+    pub applied_twice: u8,
     /// Pairs of entries, and ports of a pool, in tables with `add_on_miss`.
     pub sessions: u8,
     /// Tables with idle timeouts.
@@ -83,6 +85,7 @@ impl Default for Config {
             multicast: 15,
             profiles: 12,
             add_on_miss: 25,
+            applied_twice: 0,
             sessions: 0,
             idle: 12,
             entries: 20,

@@ -290,7 +290,7 @@ impl<'a> WriteGenerator<'a> {
         }
     }
 
-    /// Generates an entry whose keys prefer the values of one row of the pool, which packets have
+    /// Generates an entry with keys that prefer the values of one row of the pool, which packets have
     /// too.
     fn random_entry(&mut self, table: TableId) -> TableEntry {
         let pipeline = self.pipeline.clone();

@@ -13,7 +13,7 @@ fn drop_verdict(reason: &'static str) -> ModelVerdict {
 }
 
 impl Model<'_> {
-    /// Returns the verdict of ARP, or of a solicitation whose addresses are not routed. `inner`: the
+    /// Returns the verdict of ARP, or of a solicitation for addresses without a route. `inner`: the
     /// packet, if it is no ARP.
     pub(super) fn request_verdict(
         &self,

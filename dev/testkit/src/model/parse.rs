@@ -317,14 +317,17 @@ impl HeaderCursor {
     fn layer_4_bytes(&self, rest: &[u8], v6: bool) -> usize {
         let byte = |at: usize| rest.get(at).copied().unwrap_or_default();
         match (self.protocol, self.left) {
+            // A fragment header directly behind IPv6, with the first fragment's TCP or ICMPv6.
+            (6, 20..) if self.is_behind_fragment_header() => 8 + 20,
+            (58, 8..) if self.is_behind_fragment_header() => 8 + 8,
             _ if self.at != 0 => 0,
-            (6, 20..) => 20,
+            (6 | 17, 20..) => 20,
+            (17, 8..) => 8,
             // An error with a quoted packet, of which 8 bytes of layer 4 are read.
             (58, 56..) if matches!(byte(0), 1..=4) => 48 + if matches!(byte(14), 6 | 17 | 58) { 8 } else { 0 },
             (58, 8..) => 8,
             _ if v6 => 0,
-            (17, 20..) => 20,
-            (17 | 33 | 132 | 136, 8..) => 8,
+            (33 | 132 | 136, 8..) => 8,
             (1, 36..) if matches!(byte(0), 3 | 11 | 12) => {
                 let is_first = u16::from_be_bytes([byte(14), byte(15)]) & 0x1fff == 0;
                 28 + if byte(8) & 15 == 5 && is_first && matches!(byte(17), 1 | 6 | 17) { 8 } else { 0 }
@@ -332,6 +335,11 @@ impl HeaderCursor {
             (1, 8..) => 8,
             _ => 0,
         }
+    }
+
+    /// Returns whether a fragment header is the only one parsed.
+    fn is_behind_fragment_header(&self) -> bool {
+        self.at == 8 && self.extensions == 0 && self.fragment == Fragment::First
     }
 
     /// Parses one extension header or AH at offset `here`: notes its kind, and moves to the next

@@ -4,6 +4,7 @@
 use crate::fixture::*;
 use crate::{DNS, WEB, dropped, udp};
 use std::net::Ipv4Addr;
+use testkit::fragments::{fragments, reassembled};
 use testkit::frame::{IpPacket, checksum};
 
 const OF_A1: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 40);
@@ -52,6 +53,36 @@ fn machines_reach_each_other_by_their_public_addresses() {
     assert_eq!((received.from, received.to), ((OF_A1, 5000), (B1.1, 53)));
 }
 
+/// BCP 38: a packet with the address of another machine would belong to a flow between both in the eyes of
+/// security groups, and its answer would go to that machine.
+#[test]
+fn sources_that_no_host_of_the_internet_has_are_dropped() {
+    let mut gateway = gateway();
+    let ports = [(OF_A1, 53), (OF_NAT, 443)];
+    let from = |source: [u8; 4], to| Packet::tcp((source.into(), 5000), to, SYN);
+    for to in ports {
+        for forged in [[10, 0, 0, 12], [10, 0, 0, 200]] {
+            assert_eq!(
+                gateway.receive_bytes(&from(forged, to).bytes()),
+                Outcome::Dropped("internet_source".into()),
+                "{forged:?}"
+            );
+        }
+        for martian in [[0, 0, 0, 1], [127, 0, 0, 1], [169, 254, 1, 1], [224, 0, 0, 1], [255, 255, 255, 255]] {
+            assert_eq!(
+                gateway.receive_bytes(&from(martian, to).bytes()),
+                Outcome::Dropped("inner_address".into()),
+                "{martian:?}"
+            );
+        }
+    }
+    // Clients with private addresses, such as those of a company's network, are none of the VPC.
+    gateway.receive(A1, &from([10, 0, 1, 12], ports[0]));
+    gateway.receive(A2, &from([192, 168, 0, 12], ports[1]));
+    let error = icmp_error(Ipv4Addr::new(10, 0, 0, 12), OF_A1, [11, 0], &udp(A1, 5000, DNS).bytes());
+    assert_eq!(gateway.receive_bytes(&error), Outcome::Dropped("internet_source".into()));
+}
+
 /// RFC 768: 0 means that there is no checksum, so it stays.
 #[test]
 fn a_udp_checksum_of_zero_stays() {
@@ -68,45 +99,17 @@ fn a_udp_checksum_of_zero_stays() {
     assert_eq!([&out[26..28], &back[26..28]], [[0, 0]; 2]);
 }
 
-/// Splits an IP packet into fragments with `per` bytes each.
-fn fragments(packet: &[u8], per: usize) -> Vec<Vec<u8>> {
-    let count = (packet.len() - 20).div_ceil(per);
-    let part = |n: usize| {
-        let (start, end) = (20 + n * per, packet.len().min(20 + (n + 1) * per));
-        let mut bytes = [&packet[..20], &packet[start..end]].concat();
-        let more = u16::from(n + 1 < count) << 13;
-        bytes[2..4].copy_from_slice(&((20 + end - start) as u16).to_be_bytes());
-        bytes[6..8].copy_from_slice(&(more | (n * per / 8) as u16).to_be_bytes());
-        bytes[10..12].fill(0);
-        let sum = checksum(&bytes[..20]).to_be_bytes();
-        bytes[10..12].copy_from_slice(&sum);
-        bytes
-    };
-    (0..count).map(part).collect()
-}
-
-/// Puts fragments in order together.
-fn reassembled(fragments: &[Vec<u8>]) -> Packet {
-    let data: Vec<u8> = fragments.iter().flat_map(|fragment| fragment[20..].to_vec()).collect();
-    let mut packet = [&fragments[0][..20], &data].concat();
-    packet[2..4].copy_from_slice(&((20 + data.len()) as u16).to_be_bytes());
-    packet[6..8].fill(0);
-    packet[10..12].fill(0);
-    let sum = checksum(&packet[..20]).to_be_bytes();
-    packet[10..12].copy_from_slice(&sum);
-    Packet::read(&packet)
-}
-
 /// RFC 4787, REQ-14: in whatever order they arrive.
 #[test]
 fn fragments_pass_in_all_orders() {
     let mut gateway = gateway();
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
-    for (order, protocol) in orders.into_iter().flat_map(|order| [UDP, TCP, ICMP].map(|protocol| (order, protocol))) {
+    let cases = orders.into_iter().flat_map(|order| [UDP, TCP, ICMP].map(|protocol| (order, protocol)));
+    for (id, (order, protocol)) in (1..).zip(cases) {
         let data: Vec<u8> = (0..100).collect();
         let out = Packet { protocol, data, ..Packet::tcp((A1.1, 5000), (REMOTE, 0), ACK) };
         let back = Packet { from: (REMOTE, 0), to: (OF_A1, 5000), ..out.clone() };
-        let (out_parts, back_parts) = (fragments(&out.bytes(), 40), fragments(&back.bytes(), 40));
+        let (out_parts, back_parts) = (fragments(&out.bytes(), 40, id), fragments(&back.bytes(), 40, id));
         let (mut sent, mut received) = (vec![Vec::new(); 3], vec![Vec::new(); 3]);
         for part in order {
             match gateway.send_bytes(A1, &out_parts[part]) {
@@ -119,8 +122,8 @@ fn fragments_pass_in_all_orders() {
             }
         }
         let flags = if protocol == TCP { ACK } else { 0 };
-        assert_eq!(reassembled(&sent), Packet { from: (OF_A1, 5000), flags, ttl: 63, ..out });
-        assert_eq!(reassembled(&received), Packet { to: (A1.1, 5000), flags, ttl: 63, ..back });
+        assert_eq!(Packet::read(&reassembled(&sent)), Packet { from: (OF_A1, 5000), flags, ttl: 63, ..out });
+        assert_eq!(Packet::read(&reassembled(&received)), Packet { to: (A1.1, 5000), flags, ttl: 63, ..back });
     }
 }
 

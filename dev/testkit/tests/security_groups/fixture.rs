@@ -130,6 +130,11 @@ impl Gateway {
         Gateway(GatewayPair::new(&region_text(tenants)))
     }
 
+    /// A gateway with room for this number of flows over IPv4.
+    pub fn with_flows(tenants: &str, flows: u64) -> Gateway {
+        Gateway(GatewayPair::with_table_size("gateway.groups.groups_track.flows_v4", flows, &region_text(tenants)))
+    }
+
     /// Changes the region.
     pub fn change_region(&mut self, tenants: &str) {
         self.0.change_region(&region_text(tenants));

@@ -3,6 +3,7 @@
 //! section 9 of the NAT reference.
 
 mod fixture;
+mod fragments;
 mod model;
 mod quota;
 mod random;

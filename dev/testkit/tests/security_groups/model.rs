@@ -182,7 +182,7 @@ impl Model {
                 if [opener, target].iter().all(|side| self.member(*side).is_none()) {
                     return Some((Flow { opener, target, protocol: icmp, opener_asks }, false, ""));
                 }
-                if flow.opener.address != target.address || flow.protocol == ESP {
+                if flow.opener.address != target.address {
                     return None;
                 }
                 let flow = flow.reversed();

@@ -1,4 +1,4 @@
-//! The limit of a VPC on its flows.
+//! The limit of a VPC on its flows, and a full table of flows.
 
 use super::{TENANTS, db, free, web, with};
 use crate::fixture::*;
@@ -24,6 +24,32 @@ fn a_vpc_has_as_many_flows_as_it_may() {
     gateway.pass(&udp(web(5002), free(53)));
     gateway.connect(side(200, "10.2.0.11", 4000), web(80));
     gateway.refuse(&udp(web(5003), free(53)), "group_quota");
+}
+
+#[test]
+fn a_full_table_refuses_new_flows_and_known_ones_go_on() {
+    const ROOM: u16 = 64;
+    let mut gateway = Gateway::with_flows(TENANTS, u64::from(ROOM));
+    let http = gateway.connect(free(4000), web(80));
+    let asked: Vec<_> = (5000..5000 + ROOM - 1).map(|port| udp(web(port), free(53))).collect();
+    asked.iter().for_each(|asked| gateway.pass(asked));
+    for port in 6000..6010 {
+        gateway.refuse(&udp(web(port), free(53)), "group_table_full");
+        gateway.refuse(&tcp(web(port), db(5432), SYN), "group_table_full");
+    }
+    // What is refused for another reason keeps it, and machines without groups need no flow.
+    gateway.refuse(&udp(web(6000), free(54)), "group_denied_out");
+    gateway.pass(&udp(side(300, "10.1.0.12", 4000), side(300, "10.1.0.11", 53)));
+    // The flows of IPv6 have a table of their own.
+    gateway.pass(&udp(side(100, "fd00:1::11", 5000), side(100, "fd00:1::13", 53)));
+    asked.iter().for_each(|asked| gateway.pass(&asked.answer(0)));
+    gateway.pass(&http.answer(ACK));
+    gateway.pass(&tcp(free(4000), web(80), ACK));
+    // There is room again when flows have ended. The connection has a longer idle time.
+    gateway.wait(400);
+    (6000..6000 + ROOM - 1).for_each(|port| gateway.pass(&udp(web(port), free(53))));
+    gateway.refuse(&udp(web(7000), free(53)), "group_table_full");
+    gateway.pass(&http.answer(ACK));
 }
 
 #[test]

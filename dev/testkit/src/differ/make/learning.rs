@@ -40,11 +40,42 @@ impl ProgramGenerator<'_> {
             let id = Expr::place(Ty::Bit(32), "((FlowIdUint_t) allocate_flow_id())");
             miss_body.push(Stmt::assign(&place, id.to(ty)));
         }
+        if self.config.applied_twice != 0 && self.true_with_percent(self.config.applied_twice) {
+            // Most add their entry at the second application.
+            if self.true_with_percent(80) {
+                control.declarations.push(format!("bool may_add_{name} = false"));
+                let cond = Expr::place(Ty::Bool, format!("may_add_{name}"));
+                miss_body = vec![Stmt::If { cond, then: miss_body, els: Vec::new() }];
+            } else {
+                control.declarations.push(format!("bool may_add_{name} = true"));
+            }
+            self.applied_twice.push(name.to_owned());
+        }
         control.actions.push(Action { name: hit_action.clone(), params, body });
         control.actions.push(Action { name: miss_action.clone(), params: Vec::new(), body: miss_body });
         table.actions.push((format!("@tableonly {hit_action}"), Vec::new()));
         table.actions.push((format!("@defaultonly {miss_action}"), Vec::new()));
         table.properties.push(format!("const default_action = {miss_action}()"));
+    }
+
+    /// Generates the application of a table, and a second one by packets that miss, behind other steps.
+    pub(super) fn two_applications(&mut self, table: &str, depth: u32, scope: &ScopeNames) -> Stmt {
+        let count = self.rng.usize(..3);
+        let mut then = self.random_block(count, depth, scope);
+        let mut second = vec![Stmt::plain(format!("may_add_{table} = true")), Stmt::plain(format!("{table}.apply()"))];
+        if self.true_with_percent(30) {
+            let count = self.rng.usize(1..3);
+            second.extend(self.random_block(count, depth, scope));
+        }
+        if self.true_with_percent(40) {
+            let cond = self.random_expr(Ty::Bool, 2, scope);
+            then.push(Stmt::If { cond, then: second, els: Vec::new() });
+        } else {
+            then.extend(second);
+        }
+        let count = self.rng.usize(..2);
+        let els = self.random_block(count, depth, scope);
+        Stmt::If { cond: Expr::place(Ty::Bool, format!("{table}.apply().miss")), then, els }
     }
 
     /// Decides about a pair, a port or a share. Without sessions, the random numbers of other choices stay the

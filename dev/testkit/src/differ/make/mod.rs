@@ -68,6 +68,8 @@ pub(crate) struct ProgramGenerator<'a> {
     /// Tables of the current control that are not applied yet, with the possible values of
     /// `action_run`.
     pub unapplied: Vec<(String, Vec<String>)>,
+    /// Tables of the current control that packets which miss apply a second time.
+    pub applied_twice: Vec<String>,
     /// Actions that can be called directly.
     pub callable: Vec<Action>,
     pub loops: bool,
@@ -92,6 +94,7 @@ pub fn generate_program(rng: &mut Rng, config: &Config) -> Program {
         program: empty(arch),
         objects: Vec::new(),
         unapplied: Vec::new(),
+        applied_twice: Vec::new(),
         callable: Vec::new(),
         next: 0,
     };

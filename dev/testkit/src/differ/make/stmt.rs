@@ -244,6 +244,9 @@ impl ProgramGenerator<'_> {
     /// Generates a table application in one of its forms.
     pub(super) fn application(&mut self, table: &str, actions: &[String], depth: u32, scope: &ScopeNames) -> Stmt {
         let depth = depth.saturating_sub(1);
+        if self.applied_twice.iter().any(|twice| twice == table) {
+            return self.two_applications(table, depth, scope);
+        }
         match self.rng.u8(..10) {
             0..2 => {
                 let form = ["apply().hit", "apply().miss"][self.rng.usize(..2)];

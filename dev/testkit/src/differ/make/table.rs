@@ -214,7 +214,7 @@ impl ProgramGenerator<'_> {
     }
 
     /// Generates one to three actions, each with a name of its own. An action may have a parameter
-    /// with a direction, whose argument the table gives. `first_stmts` are the statements that use
+    /// with a direction; the table gives its argument. `first_stmts` are the statements that use
     /// the table's objects; a random part of them starts each action.
     fn table_actions(&mut self, scope: &ScopeNames, control: &mut Control, table: &mut Table, first_stmts: &[Stmt]) {
         for _ in 0..self.rng.usize(1..4) {

@@ -68,7 +68,8 @@ fn rand_seed() -> u64 {
 #[test]
 fn truncated_packets_are_never_forwarded() {
     let pipeline = gateway::pipeline().expect("the gateway compiles");
-    let region = region::parse("lab.yaml", include_str!("../../../examples/lab.yaml")).expect("the example is right");
+    let region =
+        region::parse("lab.yaml", include_str!("../../../../tests/regions/plain.yaml")).expect("the example is right");
     let mut engine = gateway::gateway_engine(pipeline, &region).expect("entries are taken");
     let ip = |s: &str| s.parse().expect("an address");
     let inner =

@@ -1,7 +1,5 @@
 //! The tree's own files, for tests that check them.
 
-#![allow(dead_code)] // each test uses only part of it
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

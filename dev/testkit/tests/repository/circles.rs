@@ -5,8 +5,7 @@
 //! of the item. Declarations and re-exports of submodules are not edges, and neither are imports of
 //! unit tests. The bounds may only decrease.
 
-mod tree;
-
+use crate::tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -269,7 +268,7 @@ fn circles_of_files_do_not_grow() {
     println!("{total} circles in all");
     assert!(
         wrong.is_empty(),
-        "{}\nMove what both files need to a file below both; `cargo test --workspace --test circles -- --nocapture` shows them.",
+        "{}\nMove what both files need to a file below both; `cargo test --workspace --test repository circles -- --nocapture` shows them.",
         wrong.join("\n")
     );
 }

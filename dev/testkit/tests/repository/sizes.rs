@@ -1,14 +1,12 @@
 //! Updates the size of each crate in ARCHITECTURE.md: lines of Rust without tests, in thousands.
 //! `BLESS=1` writes it.
 
-mod tree;
-
+use crate::tree::{self, root};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tree::root;
 
-const BEGIN: &str = "<!-- sizes: made by dev/testkit/tests/sizes.rs -->\n";
+const BEGIN: &str = "<!-- sizes: made by dev/testkit/tests/repository/sizes.rs -->\n";
 const END: &str = "<!-- end of sizes -->\n";
 /// Relative deviation of a size before the page must be updated.
 const TOLERANCE: f64 = 0.05;

@@ -46,6 +46,18 @@ fn native_code_does_what_the_interpreter_does() {
     assert!(seen.len() >= 20, "only these outcomes were compared: {seen:?}");
 }
 
+/// Optional steps, each with its tables, once had a copy in the stage of each lookup before them, and one
+/// more for the hot path: 3.9 MB, which made packets without these steps slower by a third.
+#[test]
+fn code_of_optional_steps_exists_once() {
+    let pipeline = gateway::pipeline().expect("the gateway compiles");
+    let native = testkit::native::engine(&pipeline).expect("native code is made");
+    assert!(native.join_stage_count() > 0);
+    let lookups = native.hot_path_lookup_count();
+    assert!((10..=24).contains(&lookups), "{lookups} lookups have clones for the hot path");
+    assert!(native.code_bytes() < 1_200_000, "{} bytes of native code", native.code_bytes());
+}
+
 fn compare(pipeline: &Arc<ir::Pipeline>, rng: &mut Rng, round: u64, seen: &mut generate::OutcomeCounts) {
     let text = generate::random_region(rng);
     let region = region::parse("made.yaml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));

@@ -1,11 +1,9 @@
 //! Generates docs/reference/drop-reasons.md from the reasons that the engine, the ports and the
 //! gateway declare. `BLESS=1` writes it.
 
-mod tree;
-
+use crate::tree::{self, root};
 use packet::{EngineReason, PortReason};
 use std::fmt::Write;
-use tree::root;
 
 const PAGE: &str = "docs/reference/drop-reasons.md";
 
@@ -15,7 +13,7 @@ Each dropped packet has a reason, and each packet sent to the controller as well
 `terrace show drops`, in metrics, in traces and in captures. Names do not change between versions. [Find a lost
 packet](../how-to/lost-packets.md) says what to do.
 
-<!-- made by dev/testkit/tests/drop_reasons.rs; BLESS=1 writes it -->
+<!-- made by dev/testkit/tests/repository/drop_reasons.rs; BLESS=1 writes it -->
 ";
 
 /// Drop reason of the gateway program: name, number, and the comment beside it.
@@ -79,5 +77,8 @@ fn the_reference_lists_each_reason() {
         std::fs::write(&path, &page).expect("the page can be written");
     }
     let shown = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(shown == page, "{PAGE} is not what the code declares: BLESS=1 cargo test -p testkit --test drop_reasons");
+    assert!(
+        shown == page,
+        "{PAGE} is not what the code declares: BLESS=1 cargo test -p testkit --test repository drop_reasons"
+    );
 }

@@ -1,12 +1,10 @@
 //! Checks that the documentation is complete: links and anchors have targets, each page is in the
 //! book, and paths in the glossary exist.
 
-mod tree;
-
+use crate::tree::{self, root};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tree::root;
 
 /// Returns the checked Markdown files: at the top, in `docs`, and beside programs and tests.
 fn pages() -> Vec<PathBuf> {

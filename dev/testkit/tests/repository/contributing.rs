@@ -1,9 +1,7 @@
 //! Checks that names in backquotes in CONTRIBUTING.md exist: files, and types and functions in the
 //! files of the same step.
 
-mod tree;
-
-use tree::root;
+use crate::tree::{self, root};
 
 /// Backquoted text that is neither a file nor a name in the tree: commands, keywords, examples.
 const OTHER: &[&str] = &["unsafe", "_ =>", "=", "is_valid", "age_ns"];

@@ -5,11 +5,9 @@
 //! listed words can still be hard to read. Tests, examples, benches and generated files are
 //! excluded.
 
-mod tree;
-
+use crate::tree::{self, root};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
-use tree::root;
 
 /// Longest comment line, in columns.
 const MAX_COLUMNS: usize = 100;
