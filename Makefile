@@ -13,20 +13,34 @@ demo:
 # third more time.
 LINTED := RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
 
+# Half of the tests wait for packets, so two for each core run at a time.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+
+# Test programs that mostly wait for packets and processes; they run beside all others.
+WAITING := lab_scenario clients
+OTHERS := $(filter-out $(WAITING),$(sort $(basename $(notdir $(wildcard */*/tests/*.rs))) \
+  $(notdir $(patsubst %/main.rs,%,$(wildcard */*/tests/*/main.rs)))))
+
 # Runs all checks of a change. Needs root for the lab's network namespaces.
 test:
 	@scripts/setup test
 	@cargo fetch --locked --quiet   # for all platforms, because a test checks every licence offline
 	cargo fmt --all --check
 	$(LINTED) cargo test --workspace --locked --bench gateway --no-run   # not compiled by the next line
-	$(LINTED) cargo test --workspace --locked
+	$(LINTED) cargo test --workspace --locked --no-run
+	@mkdir -p target
+	@echo "beside the other tests run $(WAITING), whose output comes last"
+	@$(LINTED) cargo test --workspace --locked --no-fail-fast $(WAITING:%=--test %) >target/waiting-tests.log 2>&1 & waiting=$$!; \
+	  $(LINTED) cargo test --workspace --locked --lib --bins $(OTHERS:%=--test %) && \
+	  $(LINTED) cargo test --workspace --locked --doc; result=$$?; \
+	  wait $$waiting || result=1; cat target/waiting-tests.log; exit $$result
 
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 # Runs all measurements; docs/journal/2026-11-performance.md describes them, and target/bench has the results. ONLY=overlay,lookups runs a
-# subset of lookups, updates, overlay, state, workers, memif, switches, compile, criterion. QUICK=1 tests that all of them run. Run it as root for
+# subset of lookups, updates, overlay, state, services, workers, memif, switches, compile, criterion. QUICK=1 tests that all of them run. Run it as root for
 # huge pages. The report starts with the omitted measurements. A missed bar is an error.
 ONLY ?=
 QUICK ?=
