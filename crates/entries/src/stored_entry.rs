@@ -111,6 +111,11 @@ impl StoredEntry {
         StoredEntry::new(EntryFields { key, action, priority, is_const, sequence, idle_timeout_ns, extras })
     }
 
+    /// Returns the entry without an idle timeout: a copy of it that others end.
+    pub fn without_idle_timeout(&self) -> StoredEntry {
+        self.with_idle_timeout(0)
+    }
+
     /// Returns the entry with another idle timeout.
     pub(crate) fn with_idle_timeout(&self, idle_timeout_ns: u64) -> StoredEntry {
         StoredEntry::new(EntryFields { idle_timeout_ns, ..self.fields() })

@@ -6,7 +6,8 @@ mod idle;
 mod writes;
 
 pub use flow_tables::{
-    FlowEntry, FlowPage, FlowQuery, FlowReader, FlowTableInfo, FlowTables, RemovedFlows, StoredFlow, StoredFlows,
+    FlowChanges, FlowEntry, FlowPage, FlowQuery, FlowReader, FlowTableInfo, FlowTables, RemovedFlows, StoredFlow,
+    StoredFlows,
 };
 
 use crate::counters::WorkerCounters;

@@ -79,8 +79,8 @@ mod verdict;
 mod worker;
 
 pub use engine::{
-    FlowEntry, FlowPage, FlowQuery, FlowReader, FlowTableInfo, FlowTables, Jit, JitError, RemovedFlows, StoredFlow,
-    StoredFlows,
+    FlowChanges, FlowEntry, FlowPage, FlowQuery, FlowReader, FlowTableInfo, FlowTables, Jit, JitError, RemovedFlows,
+    StoredFlow, StoredFlows,
 };
 pub use fallback_reason::FallbackReason;
 pub use lanes::supported as supports_vector_path;

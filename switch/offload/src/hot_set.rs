@@ -80,6 +80,15 @@ impl HotSet {
         self.chosen.values().flatten()
     }
 
+    /// Adds an entry of an exact table, if there is capacity. Returns whether it was added.
+    pub fn add(&mut self, entry: &StoredEntry) -> bool {
+        let has_room = self.count < self.capacity && !self.contains(entry.key(), entry.priority());
+        if has_room {
+            self.restore(entry.clone());
+        }
+        has_room
+    }
+
     /// Handles a new entry in the table: removes the entries that it shadows, those that these
     /// shadow, and so on. Returns them.
     pub fn on_insert(&mut self, new: &StoredEntry) -> Vec<StoredEntry> {

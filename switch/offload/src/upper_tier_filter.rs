@@ -19,6 +19,8 @@ pub struct UpperTierFilter {
     /// Tables that the upper tier applies.
     applied: HashSet<TableId>,
     hot: BTreeMap<TableId, HotSet>,
+    /// Tables to which packets add entries: the copies of the upper tier have no idle timeout.
+    written_by_packets: HashSet<TableId>,
     /// Entries of hot sets before the last batch, for a rollback.
     replaced: Vec<(TableId, StoredEntry)>,
     evicted: Vec<(TableId, StoredEntry)>,
@@ -31,7 +33,9 @@ impl UpperTierFilter {
         let applied = applied_tables(&cut.upper);
         let hot = cut.hot_tables.iter().map(|table| (*table, HotSet::new(pipeline, *table, room(*table)))).collect();
         let layouts = pipeline.tables.values().map(|table| KeyLayout::new(&table.keys)).collect();
-        UpperTierFilter { layouts, applied, hot, replaced: Vec::new(), evicted: Vec::new() }
+        let written = pipeline.tables.iter().filter(|(_, table)| table.add_on_miss);
+        let written_by_packets = written.map(|(table, _)| table).collect();
+        UpperTierFilter { layouts, applied, hot, written_by_packets, replaced: Vec::new(), evicted: Vec::new() }
     }
 
     /// Returns whether the upper tier applies the table.
@@ -105,7 +109,7 @@ impl UpperTierFilter {
             StateChange::Modified(_, old, _, counter)
                 if hot_set.as_mut().is_none_or(|hot_set| hot_set.on_modify(entry)) =>
             {
-                upper.push_stored(UpdateKind::Modify, table, entry);
+                self.push_copy(UpdateKind::Modify, table, entry, upper);
                 self.replaced.extend(is_hot.then(|| (table, old.clone())));
                 if counter.is_some() {
                     let id = EntryId::from_stored(&self.layouts[table.index()], table, entry);
@@ -149,8 +153,37 @@ impl UpperTierFilter {
         let moves = hot.reselect(state, hits);
         let mut batch = WriteBatch::new();
         moves.removed.iter().for_each(|entry| _ = batch.push_stored(UpdateKind::Delete, table, entry));
-        moves.added.iter().for_each(|entry| _ = batch.push_stored(UpdateKind::Insert, table, entry));
+        moves.added.iter().for_each(|entry| self.push_copy(UpdateKind::Insert, table, entry, &mut batch));
         (moves, batch)
+    }
+
+    /// Adds the write of an entry's copy to the writes for the upper tier.
+    fn push_copy(&self, kind: UpdateKind, table: TableId, entry: &StoredEntry, upper: &mut WriteBatch) {
+        match self.written_by_packets.contains(&table) {
+            true => upper.push_stored(kind, table, &entry.without_idle_timeout()),
+            false => upper.push_stored(kind, table, entry),
+        };
+    }
+
+    /// Adds an entry of an exact table to its hot set, if there is capacity, and its insertion to the
+    /// writes for the upper tier. Returns whether it was added.
+    pub fn add_hot(&mut self, table: TableId, entry: &StoredEntry, upper: &mut WriteBatch) -> bool {
+        let is_added = self.hot.get_mut(&table).is_some_and(|hot| hot.add(entry));
+        if is_added {
+            self.push_copy(UpdateKind::Insert, table, entry, upper);
+        }
+        is_added
+    }
+
+    /// Removes an entry from a hot set, and adds its deletion to the writes for the upper tier. Returns
+    /// whether it was there.
+    pub fn remove_hot(&mut self, table: TableId, entry: &StoredEntry, upper: &mut WriteBatch) -> bool {
+        let hot = self.hot.get_mut(&table);
+        let was_there = hot.is_some_and(|hot| hot.on_delete(entry.key(), entry.priority()));
+        if was_there {
+            upper.push_stored(UpdateKind::Delete, table, entry);
+        }
+        was_there
     }
 
     /// Clears a hot set after the upper tier refused a selection. Returns the entries of the upper

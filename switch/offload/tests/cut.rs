@@ -9,11 +9,11 @@ use asic::emit::{EmitTarget, GressUse as Pipe};
 use asic::transform::TableSizes;
 use entries::{StateUpdate, StoredEntry, WriteBatch, WriteError};
 use fastrand::Rng;
-use interp::{Interp, OutPacket};
+use interp::{EntryRuntimeState, Interp, OutPacket};
 use ir::{Arch, ControlKind, ExternKind, Pipeline, TableId, Terminator};
 use offload::partition::{
-    CutPoint, DivideError, PROBE, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, bridge_wire,
-    partition_for_chip, partition_pipeline,
+    CutPoint, DivideError, PROBE, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, Resumption,
+    TableMode, bridge_wire, cut_points_for_tables, partition_for_chip, partition_pipeline,
 };
 use offload::upper_tier_filter::{UpperTierFilter, applied_tables};
 use packet::Verdict;
@@ -49,6 +49,15 @@ struct Tally {
     hot_chosen: u64,
     hot_moved: u64,
     served_above: u64,
+    /// Reasons for which packets continue where they should restart.
+    continued: BTreeMap<String, u64>,
+    /// Packets that restarted below.
+    restarted: u64,
+    /// Tables that packets write to with some entries above; packets that hit one of these there; and
+    /// entries that ended below while they were above.
+    cached: u64,
+    cached_hits: u64,
+    cached_ended: u64,
     refused: BTreeMap<&'static str, u64>,
     skipped: u64,
 }
@@ -59,13 +68,18 @@ fn places(rng: &mut Rng, pipeline: &Pipeline) -> Vec<CutPoint> {
     let Some((id, control)) = pipeline.controls.iter().find(|(_, c)| c.kind == wanted) else { return Vec::new() };
     let mut all = Vec::new();
     for (block, data) in control.body.blocks.iter() {
-        let mut add =
-            |at, hot| all.push(CutPoint { control: id, block, at, is_hot_miss: hot, reason: "asked".to_owned() });
-        (0..data.insts.len()).for_each(|n| add(PointInBlock::Inst(n), false));
+        let mut add = |at, hot, resumption| {
+            all.push(CutPoint { control: id, block, at, is_hot_miss: hot, resumption, reason: "asked".to_owned() })
+        };
+        let resumption = |rng: &mut Rng| match rng.u8(..3) {
+            0 => Resumption::Restart,
+            _ => Resumption::Continue,
+        };
+        (0..data.insts.len()).for_each(|n| add(PointInBlock::Inst(n), false, resumption(rng)));
         let applies = matches!(data.term.as_ref().map(|term| &term.term), Some(Terminator::Apply { .. }));
-        add(PointInBlock::Term, applies && rng.bool());
+        add(PointInBlock::Term, applies && rng.bool(), resumption(rng));
         if applies {
-            add(PointInBlock::Term, true);
+            add(PointInBlock::Term, true, Resumption::Continue);
         }
     }
     rng.shuffle(&mut all);
@@ -79,6 +93,14 @@ fn places(rng: &mut Rng, pipeline: &Pipeline) -> Vec<CutPoint> {
     all
 }
 
+/// Returns the cut points of a program of which the upper half has some entries of each table to which
+/// packets add entries.
+fn cached_places(pipeline: &Pipeline) -> Vec<CutPoint> {
+    let written = pipeline.tables.iter().filter(|(_, table)| table.add_on_miss);
+    let modes = written.map(|(table, _)| (table, TableMode::Hot(8))).collect();
+    cut_points_for_tables(pipeline, &modes).unwrap_or_default()
+}
+
 struct Halves {
     whole: Interp,
     upper: Interp,
@@ -86,6 +108,11 @@ struct Halves {
     share: UpperTierFilter,
     /// Size of a bridge header in bytes.
     bridge: usize,
+    /// Whether packets restart below, by cut point.
+    restarts: Vec<bool>,
+    seed: u64,
+    /// Hits above of entries that packets have added.
+    hits: BTreeMap<(TableId, Box<[u64]>), u64>,
 }
 
 type Seen = Vec<(Verdict, Vec<u8>)>;
@@ -109,6 +136,47 @@ impl Halves {
             lower: engine(Arc::new(cut.lower.clone())),
             share: UpperTierFilter::new(&case.pipeline, cut, |_| room),
             bridge: cut.bridge_bits() as usize / 8,
+            restarts: cut.cut_points.iter().map(|point| point.resumption == Resumption::Restart).collect(),
+            seed: case.seed,
+            hits: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the entries above of tables to which packets add entries.
+    fn cached(&self) -> Vec<(TableId, StoredEntry)> {
+        let written = |table: &TableId| self.whole.pipeline().tables[*table].add_on_miss;
+        let sets = self.share.hot_sets().filter(|(table, _)| written(table));
+        sets.flat_map(|(table, hot)| hot.entries().map(move |entry| (table, entry.clone()))).collect()
+    }
+
+    /// Removes entries above that have ended below before a packet arrives.
+    fn end_cached(&mut self, at: u64, tally: &mut Tally) {
+        if self.cached().is_empty() {
+            return;
+        }
+        self.whole.advance_time(at);
+        self.lower.advance_time(at);
+        for (table, entry) in self.cached() {
+            if self.lower.state().get_entry(table, entry.key(), entry.priority()).is_none() {
+                tally.cached_ended += 1;
+                let mut batch = WriteBatch::new();
+                assert!(self.share.remove_hot(table, &entry, &mut batch));
+                self.upper.write(&batch).expect("it has the entry");
+            }
+        }
+    }
+
+    /// Restarts the timers below of entries that a packet has just hit above.
+    fn restart_timers(&mut self, at: u64, tally: &mut Tally) {
+        for (table, entry) in self.cached() {
+            let above = self.upper.state().get_entry(table, entry.key(), entry.priority()).cloned();
+            let above = above.unwrap_or_else(|| panic!("it is above: {entry:?}"));
+            let count = self.upper.entry_counter(table, &above).map_or(0, |count| count.packets);
+            if self.hits.insert((table, entry.key().into()), count).unwrap_or(0) < count {
+                tally.cached_hits += 1;
+                let level = self.lower.entry_level(table, &entry).expect("it is below, too");
+                self.lower.set_entry_level(table, &entry, EntryRuntimeState { idle_since_ns: at, ..level });
+            }
         }
     }
 
@@ -147,17 +215,31 @@ impl Halves {
     }
 
     fn packet(&mut self, bytes: &[u8], port: u32, at: u64, tally: &mut Tally) -> (Seen, Seen) {
+        self.end_cached(at, tally);
         let expected = self.whole.process(bytes, port, at).packets().iter().map(seen).collect();
         let mut found = Seen::new();
         for first in self.upper.process(bytes, port, at).packets() {
             match first.verdict {
-                Verdict::Forward { port } if port.0 == OPTIONS.lower_port => {
+                Verdict::Forward { port: to } if to.0 == OPTIONS.lower_port => {
                     tally.bridged += 1;
                     let mut frame = first.bytes.clone();
-                    let told = bridge_wire::complete_header(&mut frame, OPTIONS.key, port.0, bytes.len() as u16, 0);
+                    let told = bridge_wire::complete_header(&mut frame, OPTIONS.key, to.0, bytes.len() as u16, 0);
                     let told = told.filter(|told| told.cut_point < PROBE).expect("what goes down has a bridge header");
-                    self.lower.set_metered_length(Some(told.length_bytes.into()));
-                    let below = self.lower.process(&frame, OPTIONS.lower_port, at);
+                    let below = if self.restarts[usize::from(told.cut_point)] {
+                        tally.restarted += 1;
+                        assert_eq!(
+                            &frame[self.bridge..],
+                            bytes,
+                            "seed {}, cut point {}: it goes down as it arrived",
+                            self.seed,
+                            told.cut_point
+                        );
+                        self.lower.set_metered_length(None);
+                        self.lower.process(bytes, port, at)
+                    } else {
+                        self.lower.set_metered_length(Some(told.length_bytes.into()));
+                        self.lower.process(&frame, OPTIONS.lower_port, at)
+                    };
                     tally.sent_below += below.sent().count() as u64;
                     for packet in below.packets() {
                         found.extend(self.back(packet, at));
@@ -170,6 +252,7 @@ impl Halves {
             }
         }
         tally.packets += 1;
+        self.restart_timers(at, tally);
         (expected, found)
     }
 
@@ -202,8 +285,16 @@ fn describe(case: &TestCase, cut: &PipelinePartition) -> String {
 
 fn compare(case: &TestCase, cut: &PipelinePartition, tally: &mut Tally) {
     let mut halves = Halves::new(case, cut, case.seed % 9);
+    if env_number("TERRACE_DESCRIBE", 0) == case.seed {
+        eprintln!("{}", describe(case, cut));
+    }
+    if env_number("TERRACE_DESCRIBE", 0) == 1 {
+        eprintln!("seed {}", case.seed);
+    }
     tally.hot += cut.hot_tables.len() as u64;
     let above = applied_tables(&cut.upper);
+    let written = |table: &&TableId| case.pipeline.tables[**table].add_on_miss;
+    tally.cached += cut.hot_tables.iter().filter(written).count() as u64;
     let unused = cut.hot_tables.iter().find(|table| !above.contains(table));
     assert_eq!(unused, None, "seed {}: nobody looks for hot entries there; {}", case.seed, describe(case, cut));
     for (number, step) in case.steps.iter().enumerate() {
@@ -276,6 +367,57 @@ fn halves_do_what_the_whole_does() {
     assert!(tally.sent_below * 10 > tally.bridged && tally.followed > 0, "{tally:?}");
     assert!(tally.hot * 20 > tally.cut && tally.hot_chosen > tally.hot && tally.hot_moved > 0, "{tally:?}");
     assert!(tally.served_above * 300 > tally.packets, "{tally:?}");
+}
+
+/// The upper half has some entries of the tables to which packets add entries. Packets that miss there,
+/// or change an expire time, restart below.
+#[test]
+fn halves_with_entries_of_packets_do_what_the_whole_does() {
+    let (cases, first) = (env_number("TERRACE_CASES", CASES), env_number("TERRACE_SEED", 1));
+    eprintln!("seeds {first}..{}; TERRACE_SEED and TERRACE_CASES change that", first + cases);
+    let config = Config {
+        pna: 95,
+        packets: 120,
+        random: 0,
+        stacks: 10,
+        externs: 10,
+        unions: 1,
+        varbits: 1,
+        passes: 3,
+        multicast: 3,
+        add_on_miss: 60,
+        sessions: 40,
+        applied_twice: 30,
+        ragged: 0,
+        plain_packets: true,
+        ..Config::small()
+    };
+    let mut tally = Tally::default();
+    for seed in first..first + cases {
+        // Other seeds have few of these tables.
+        let case = plan::generate_case(3 * seed, &config).expect("a program that compiles");
+        let stops = cached_places(&case.pipeline);
+        if stops.is_empty() {
+            tally.skipped += 1;
+            continue;
+        }
+        match partition_pipeline(&case.pipeline, &stops, OPTIONS) {
+            Ok(cut) => {
+                tally.cut += 1;
+                for reason in cut.cut_points.iter().filter_map(|point| point.reason.split_once("because ")) {
+                    *tally.continued.entry(reason.1.split('`').next().unwrap_or_default().to_owned()).or_default() += 1;
+                }
+                compare(&case, &cut, &mut tally);
+            }
+            Err(PartitionError::Varbit(_)) => *tally.refused.entry("varbit").or_default() += 1,
+            Err(PartitionError::EgressLength) => *tally.refused.entry("length").or_default() += 1,
+            Err(PartitionError::SecondPass(_)) => *tally.refused.entry("again").or_default() += 1,
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+    }
+    eprintln!("{tally:#?}");
+    assert!(tally.cached * 4 > cases && tally.restarted > tally.cached, "{tally:?}");
+    assert!(tally.cached_hits > cases && tally.cached_ended > 0 && tally.hot_moved > 0, "{tally:?}");
 }
 
 /// Programs are written for a chip as far as it can express them. Both halves, the upper one before

@@ -8,7 +8,7 @@ use super::{EngineShared, Execution, Jit};
 use crate::idle_profiles::tick_of;
 use crate::packet_written::{DEFAULT_SIZE, FlowTableCounts, PacketWrittenTable};
 use entries::{Counter, KeyFilter, PackedKey, StoredEntry};
-use flowtable::{EntryRef, JoinError, Member};
+use flowtable::{ChangeReader, EntryRef, JoinError, Member, SubscribeError};
 use interp::{EntryRuntimeState, TICK_NS};
 use ir::TableId;
 use std::sync::Arc;
@@ -18,6 +18,9 @@ use std::sync::Arc;
 pub(super) const READ_RECORDS: u32 = 8192;
 /// Records that a page of a removal examines.
 const REMOVE_RECORDS: u32 = 2048;
+/// Changes by one worker that a subscription holds until they are read. If there are more, the entry is
+/// visited as it is then.
+const CHANGES_OF_WORKER: u32 = 1 << 14;
 /// Entries for which the host is used at once. Workers wait for it if their packets count.
 pub(super) const HOST_ENTRIES: usize = 128;
 
@@ -153,6 +156,17 @@ impl FlowTables {
         }))
     }
 
+    /// Subscribes to the entries that packets add to a flow table from now on; `None` for another
+    /// table. A table has one subscriber.
+    ///
+    /// # Errors
+    /// There is a subscriber, or there are as many workers and readers as there can be.
+    pub fn changes(&self, table: TableId) -> Option<Result<FlowChanges, SubscribeError>> {
+        let written = self.table(table)?;
+        let reader = written.flows.subscribe(CHANGES_OF_WORKER);
+        Some(reader.map(|reader| FlowChanges { shared: self.0.clone(), table, reader }))
+    }
+
     /// Begins to read the entries of a flow table as the control state has them, with all that a
     /// controller has set. With `has_values` they have their idle times and counters. `None` for
     /// another table.
@@ -198,6 +212,27 @@ impl FlowTables {
         }
         self.0.forget_removed(&mut live, table, keys);
         Some(RemovedFlows { entries, removed: count, next })
+    }
+}
+
+/// Subscription to the entries that are added to a flow table.
+pub struct FlowChanges {
+    shared: Arc<EngineShared>,
+    table: TableId,
+    reader: ChangeReader,
+}
+
+impl FlowChanges {
+    /// Visits entries that were added since the last call, at first all entries, and that are still
+    /// there: about `budget` changes. An entry can be visited again when its idle time changes.
+    pub fn poll(&mut self, budget: u32, mut visit: impl FnMut(StoredEntry)) {
+        let Some(written) = self.shared.program.runtime.written.get(self.table) else { return };
+        let now = tick_of(self.shared.program.runtime.hit_times.now());
+        self.reader.poll(now, budget, |change| {
+            if let Some(entry) = &change.entry {
+                visit(written.stored_entry(entry));
+            }
+        });
     }
 }
 

@@ -150,7 +150,7 @@ fn port_interface(uplink: &Uplink) -> String {
 /// the gateway's tunnel address.
 fn add_underlay(steps: &mut Vec<LabStep>, topology: &Topology, host: &str, address: IpAddr) {
     let mut at = StepBuilder { steps, namespace: topology.namespace_of(host) };
-    at.ip(format!("address add {address} dev lo"));
+    at.ip(format!("address add {address} dev lo{}", nodad_option(address)));
     // `Topology::check` has verified that every host has these.
     let Some(vtep) = topology.vtep_for(address) else { return };
     add_uplinks(&mut at, topology, host);
@@ -200,7 +200,7 @@ fn add_internet(steps: &mut Vec<LabStep>, topology: &Topology, internet: &Intern
     let mut at = StepBuilder { steps, namespace: topology.namespace_of(Internet::ROUTER) };
     let [v4, v6]: [Vec<IpNet>; 2] =
         [true, false].map(|v4| public.iter().copied().filter(|prefix| prefix.addr().is_ipv4() == v4).collect());
-    at.ip(format!("address add {router} dev lo"));
+    at.ip(format!("address add {router} dev lo{}", nodad_option(*router)));
     add_uplinks(&mut at, topology, Internet::ROUTER);
     // A router joins groups of its own (RFC 4291, section 2.8), and its kernel would report them to the gateway.
     for uplink in topology.uplinks_of(Internet::ROUTER) {
@@ -215,7 +215,7 @@ fn add_internet(steps: &mut Vec<LabStep>, topology: &Topology, internet: &Intern
     at.ip("link set dev in0 up");
     at.ip(format!("route add {host} dev in0 src {router}"));
     if let Some([router, host]) = over_v6 {
-        at.ip(format!("address add {router} dev lo"));
+        at.ip(format!("address add {router} dev lo{}", nodad_option(*router)));
         add_gateway_route(&mut at, topology, Internet::ROUTER, *router, &v6);
         at.sysctl("net/ipv6/conf/all/forwarding", "1");
         at.ip(format!("neighbour add {host} lladdr {host_mac} dev in0 nud permanent"));
@@ -335,7 +335,7 @@ fn add_remote_network(steps: &mut Vec<LabStep>, topology: &Topology, remote: &Re
     // Addresses are on the loopback, because an IPv6 address on the tunnel would be announced there
     // (MLD).
     for address in &network.addresses {
-        at.ip(format!("address add {address} dev lo"));
+        at.ip(format!("address add {address} dev lo{}", nodad_option(*address)));
     }
     for back in &network.returns {
         for prefix in &back.prefixes {

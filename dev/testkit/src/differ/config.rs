@@ -47,6 +47,8 @@ pub struct Config {
     pub add_on_miss: u8,
     /// Tables with `add_on_miss` that packets which miss apply a second time.
     pub applied_twice: u8,
+    /// Parsers that leave headers as they extract them, and deparsers that only emit them all.
+    pub plain_packets: bool,
     /// Pairs of entries, and ports of a pool, in tables with `add_on_miss`.
     pub sessions: u8,
     /// Tables with idle timeouts.
@@ -86,6 +88,7 @@ impl Default for Config {
             profiles: 12,
             add_on_miss: 25,
             applied_twice: 0,
+            plain_packets: false,
             sessions: 0,
             idle: 12,
             entries: 20,

@@ -1,5 +1,6 @@
 //! [`TiersEngine`]: two halves as one engine for control-plane writes and reads.
 
+use super::cached_entries::{CachedEntries, CachedEntryCounts};
 use super::hot_set_scheduler::HotSetScheduler;
 use super::links::{LinkState, TierLinks};
 use super::packet_explanation::{LinkChooser, TiersExplainer};
@@ -8,7 +9,7 @@ use super::reports::{HitReports, ReportOutbox};
 use super::state_affinity::{self, StateAffinity};
 use super::tier_stats::TierStats;
 use super::worker::{SharedTierState, TiersWorker};
-use entries::{ControlState, Counter, StateChange, StoredEntry, WriteBatch, WriteError};
+use entries::{ControlState, Counter, StateChange, StateUpdate, StoredEntry, WriteBatch, WriteError};
 use interp::{
     Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, PoolControl, Registers, RestingPort, SessionState,
 };
@@ -18,7 +19,7 @@ use node::engine::{EngineControl, SharedEngineFactory};
 use node::explain::{ExplainTarget, TraceRecord, TraceRecords};
 use num_bigint::BigUint;
 use offload::hot_set::{EntryIdentity, entry_identity};
-use offload::partition::PipelinePartition;
+use offload::partition::{PipelinePartition, Resumption};
 use offload::upper_tier_filter::{UpperTierFilter, objects_above};
 use p4runtime::{Code, P4RuntimeError};
 use packet::{Engine, ReasonTable};
@@ -40,8 +41,9 @@ pub struct TiersEngine {
     pub(super) filter: UpperTierFilter,
     pub(super) wiring: Arc<SharedTierState>,
     pub(super) chooser: HotSetScheduler,
+    pub(super) cached: CachedEntries,
     /// Objects with state in the upper half.
-    objects_above: HashSet<ExternId>,
+    pub(super) objects_above: HashSet<ExternId>,
     partition: PipelinePartition,
     reasons: ReasonTable,
     /// Notes on tables that became hot because the chip cannot hold them entirely.
@@ -101,6 +103,8 @@ impl TiersEngine {
             reports: HitReports::new(plan.key),
             outbox: ReportOutbox::new(&plan.up),
             clock: AtomicU64::new(0),
+            restarts: cut.cut_points.iter().map(|point| point.resumption == Resumption::Restart).collect(),
+            lease_deadline_ns: AtomicU64::new(u64::MAX),
         };
         let reasons =
             above.as_ref().or(below.as_ref()).map(|half| half.new_worker().reasons().clone()).unwrap_or_default();
@@ -114,6 +118,10 @@ impl TiersEngine {
             carried_counts: HashMap::new(),
             wiring: Arc::new(wiring),
             chooser: HotSetScheduler::new(plan.reselect_interval),
+            cached: CachedEntries::new(
+                cut.hot_tables.iter().copied().filter(|table| pipeline.tables[*table].add_on_miss),
+                u64::try_from(plan.reselect_interval.as_nanos()).unwrap_or(u64::MAX),
+            ),
             partition: cut,
             reasons,
             made_hot: hot_notes,
@@ -252,7 +260,10 @@ impl EngineControl for TiersEngine {
         let mut new_state = self.with_full_state(ControlState::clone);
         let changes = new_state.apply(batch)?;
         if self.above.is_some() {
-            let upper_batch = self.filter.filter_batch(batch, &changes);
+            let mut upper_batch = self.filter.filter_batch(batch, &changes);
+            if batch.updates.iter().any(|update| matches!(update, StateUpdate::ExpireTime(..))) {
+                self.remove_cached_entries(&mut upper_batch);
+            }
             // Entries that the batch inserts or sets do not inherit the earlier count.
             let evicted = self.filter.evicted_entries();
             let set_counters: HashSet<(TableId, EntryIdentity)> = match evicted {
@@ -352,6 +363,7 @@ impl EngineControl for TiersEngine {
 
     fn advance_time(&mut self, now: u64) -> Vec<IdleEntry> {
         self.reselect_if_due(now);
+        self.refresh_cached_entries(now);
         self.collect_idle(now)
     }
 
@@ -478,10 +490,29 @@ impl EngineControl for TiersEngine {
         notes.extend(self.made_hot.iter().cloned());
         for point in &self.partition.cut_points {
             let kind = if point.is_hot_miss { "hot" } else { "stop" };
-            notes.push(format!("tiers: {kind}: {} ({} bits carried)", point.reason, point.carried_bits));
+            let carried = match point.resumption {
+                Resumption::Continue => format!("{} bits carried", point.carried_bits),
+                Resumption::Restart => "packets restart below".to_owned(),
+            };
+            notes.push(format!("tiers: {kind}: {} ({carried})", point.reason));
+        }
+        let bypassed = value(&self.wiring.stats.bypassed);
+        if bypassed > 0 {
+            notes.push(format!(
+                "tiers: {bypassed} packets passed the switch by, because leases of its entries were not checked in time: the process has too little processor time"
+            ));
         }
         for (table, hot) in self.filter.hot_sets() {
             let name = &self.pipeline.tables[table].preamble.name;
+            if self.cached.contains(table) {
+                let CachedEntryCounts { added, removed, renewed, without_room } = self.cached.counts;
+                notes.push(format!(
+                    "tiers: {name}: {} of {} entries of packets are above; {added} added, {removed} removed, {renewed} leases renewed, {without_room} without room",
+                    hot.len(),
+                    hot.capacity()
+                ));
+                continue;
+            }
             let HotSetScheduler { added: came, removed: went, refused, .. } = &self.chooser;
             notes.push(format!(
                 "tiers: {name}: {} of {} hot entries; {came} added, {went} removed, {refused} selections exceeded the capacity",

@@ -24,7 +24,8 @@ impl TiersEngine {
         }
         let began = Instant::now();
         let past = now.saturating_sub(std::mem::replace(&mut self.chooser.last_ns, now));
-        let tables: Vec<TableId> = self.filter.hot_sets().map(|(table, _)| table).collect();
+        let tables = self.filter.hot_sets().map(|(table, _)| table);
+        let tables: Vec<TableId> = tables.filter(|table| !self.cached.contains(*table)).collect();
         match self.above {
             Some(_) => tables.into_iter().for_each(|table| self.reselect_hot_entries(table, now, past)),
             None => self.queue_hit_report(&tables, past),

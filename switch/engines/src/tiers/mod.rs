@@ -24,12 +24,14 @@
 //! | explanation of a packet's path through the tiers | `packet_explanation.rs` |
 //! | hit reports to a switch in another process | `reports.rs` |
 //! | writes, counters and meter levels of the whole program | `control.rs` |
+//! | entries of packets in the upper half | `cached_entries.rs`, [`offload::entry_leases`] |
 //! | hot sets | `hot_set_selection.rs`, `hot_set_scheduler.rs`, [`offload::hot_set`] |
 //!
 //! A write changes both halves while no packet is in either, so a packet sees all of it or none. If
 //! the halves are in several processes, their controllers write them separately, and a packet
 //! between them can see a change in one and not in the other.
 
+mod cached_entries;
 mod control;
 mod factory;
 mod flow;

@@ -80,7 +80,11 @@ impl TiersPlan {
         let find = |(name, held): (&String, &TableMode)| {
             Ok::<_, P4RuntimeError>((find_table(pipeline, name).map_err(refused)?, *held))
         };
-        let held: BTreeMap<TableId, TableMode> = self.table_modes.iter().map(find).collect::<Result<_, _>>()?;
+        let mut held: BTreeMap<TableId, TableMode> = self.table_modes.iter().map(find).collect::<Result<_, _>>()?;
+        if !self.down.is_empty() || !self.up.is_empty() {
+            // Entries that packets add get to the upper half within a process only.
+            held.retain(|table, _| !pipeline.tables[*table].add_on_miss);
+        }
         let options = PartitionOptions { lower_port: self.lower_port, key: self.key };
         let cut =
             cut_points_for_tables(pipeline, &held).and_then(|stops| partition_pipeline(pipeline, &stops, options));

@@ -11,6 +11,9 @@ pub struct TierStats {
     pub sent_down: AtomicU64,
     /// Packets returned by lower tiers.
     pub returned: AtomicU64,
+    /// Packets that entered the lower half without the upper one, because its entries were not checked
+    /// in time.
+    pub bypassed: AtomicU64,
     /// Packets that entered the lower half in this process.
     pub entered_below: AtomicU64,
 }

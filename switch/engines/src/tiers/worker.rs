@@ -6,7 +6,8 @@ use super::reports::{HitReports, ReportOutbox};
 use super::state_affinity::StateAffinity;
 use super::tier_stats::TierStats;
 use node::explain::{EngineSpan, TraceRecord, TraceRecords, TraceSource};
-use offload::partition::{HITS, PROBE, RETURNED, bridge_wire};
+use offload::partition::bridge_wire::{self, BridgeFields};
+use offload::partition::{HITS, PROBE, RETURNED};
 use packet::{
     Batch, BatchOutput, Engine, EngineReason, MAX_BATCH, Packet, PacketOrigin, PacketRef, PacketVerdict, PortId,
     ReasonTable, Verdict,
@@ -37,12 +38,33 @@ pub struct SharedTierState {
     pub outbox: ReportOutbox,
     /// Arrival time of the newest packet in ns.
     pub clock: AtomicU64,
+    /// Whether packets restart below, by cut point.
+    pub restarts: Vec<bool>,
+    /// Arrival time of packets in ns from which the upper half may have entries that have ended
+    /// ([`offload::entry_leases`]).
+    pub lease_deadline_ns: AtomicU64,
 }
 
 impl SharedTierState {
     /// Returns the flow of a packet by its headers; 0 if there are no links.
     pub fn flow_by_headers(&self, packet: &[u8]) -> u64 {
         if self.links.is_empty() { 0 } else { flow_hash(self.links.seed(), packet) }
+    }
+
+    /// Returns whether packets of a cut point restart below.
+    fn restarts_at(&self, cut_point: u8) -> bool {
+        self.restarts.get(usize::from(cut_point)).copied().unwrap_or(false)
+    }
+
+    /// Makes a frame with a bridge header the packet for the lower half: a packet that restarts has no
+    /// bridge header, and its own ingress port.
+    fn enter_below(&self, packet: &mut Packet, header: BridgeFields) {
+        packet.metered_len_bytes = Some(header.length_bytes.into());
+        packet.ingress_port = PortId(self.lower_port);
+        if self.restarts_at(header.cut_point) && packet.trim_front(self.bridge_bytes).is_ok() {
+            packet.metered_len_bytes = None;
+            packet.ingress_port = PortId(header.port);
+        }
     }
 
     /// Returns the flow of a frame by the index in its bridge header, if an affinity is configured.
@@ -190,7 +212,7 @@ impl TiersWorker {
                 self.legs[RETURN].push_packet(packet, context);
             }
             Some(header) if from_above && header.cut_point < HITS && self.below.is_some() => {
-                packet.metered_len_bytes = Some(header.length_bytes.into());
+                wiring.enter_below(packet, header);
                 wiring.stats.entered_below.fetch_add(1, Relaxed);
                 self.legs[TO_LOWER]
                     .push_packet(packet, InputContext { length: u32::from(header.length_bytes), ..context });
@@ -198,6 +220,12 @@ impl TiersWorker {
             _ if from_below || from_above => drop_packet(&mut self.verdicts, EngineReason::MissingBridgeHeader),
             _ if bridge_wire::is_bridged(bytes, wiring.key) => {
                 drop_packet(&mut self.verdicts, EngineReason::UnexpectedBridgeHeader)
+            }
+            // All packets can restart below, where the table is whole.
+            _ if now >= wiring.lease_deadline_ns.load(Relaxed) && self.below.is_some() => {
+                wiring.stats.bypassed.fetch_add(1, Relaxed);
+                wiring.stats.entered_below.fetch_add(1, Relaxed);
+                self.legs[TO_LOWER].push_packet(packet, context);
             }
             _ if self.above.is_some() => {
                 let flow = wiring.flow_by_headers(bytes);
@@ -323,8 +351,7 @@ impl TiersWorker {
         if self.below.is_none() {
             return self.deliver(context, Verdict::Drop(EngineReason::LowerTierDown.into()), packet, batch, out);
         }
-        packet.metered_len_bytes = Some(header.length_bytes.into());
-        packet.ingress_port = PortId(wiring.lower_port);
+        wiring.enter_below(packet, header);
         if self.legs[TO_LOWER].batch.remaining_capacity() == 0 {
             self.run_leg(TO_LOWER, batch, out);
         }

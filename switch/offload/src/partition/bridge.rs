@@ -1,12 +1,11 @@
 //! Fields of the bridge header, which is the same for all cut points.
 
 use super::carried_verdict::CarriedVerdict;
+use super::cut_point::CutBlock;
 use super::error::PartitionError;
 use asic::live::LiveSet;
 use fixedbitset::FixedBitSet;
-use ir::{
-    Block, BodyBuilder, Entity, HeaderField, HeaderId, HeaderType, Pipeline, SourceLoc, Type, Value, VarId, VarKind,
-};
+use ir::{BodyBuilder, Entity, HeaderField, HeaderId, HeaderType, Pipeline, SourceLoc, Type, Value, VarId, VarKind};
 
 /// Ethertype of frames with a bridge header: "local experimental", IEEE 802, clause 9.2.3.
 pub const ETHERTYPE: u16 = 0x88b5;
@@ -56,18 +55,22 @@ const FIRST_VARIABLE_FIELD: usize = FIXED_FIELDS.len();
 
 impl BridgeHeader {
     /// Lays out the header for the live state at the cut points and the verdicts decided before
-    /// them. `live_at_start` has the live state at each block's start, `cut_blocks` the block of
-    /// each cut point.
+    /// them. `live_at_start` has the live state at each block's start. Packets that restart carry
+    /// nothing.
     pub fn new(
         pipeline: &Pipeline,
         live_at_start: &[LiveSet],
-        cut_blocks: &[Block],
+        cut_blocks: &[CutBlock],
         carried_verdict: Option<&CarriedVerdict>,
     ) -> Result<BridgeHeader, PartitionError> {
         let mut all_live = LiveSet::default();
         let mut live_by_cut = Vec::new();
-        for (cut_number, block) in cut_blocks.iter().enumerate() {
-            let live_here = &live_at_start[block.index()];
+        for (cut_number, cut) in cut_blocks.iter().enumerate() {
+            if cut.is_restart() {
+                live_by_cut.push(FixedBitSet::new());
+                continue;
+            }
+            let live_here = &live_at_start[cut.block.index()];
             let mut vars = live_here.vars.clone();
             let verdict_vars = carried_verdict
                 .filter(|carried_verdict| carried_verdict.may_be_decided[cut_number])
@@ -133,14 +136,26 @@ impl BridgeHeader {
         pipeline.add_header(format!("hdr.{BRIDGE_NAME}"), ty, false, SourceLoc::default())
     }
 
-    /// Emits the stores of the header's fields at a cut point.
-    pub fn write_header(&self, pipeline: &Pipeline, header: HeaderId, stop: usize, key: u32, b: &mut BodyBuilder) {
-        let fields = pipeline.headers[header].fields.clone();
+    /// Emits the stores of the header's fields at a cut point at which nothing is carried.
+    pub fn write_empty_header(
+        &self,
+        pipeline: &Pipeline,
+        header: HeaderId,
+        stop: usize,
+        key: u32,
+        b: &mut BodyBuilder,
+    ) {
         b.set_valid(header);
         for (n, value) in [(ETHERTYPE_FIELD, u32::from(ETHERTYPE)), (KEY_FIELD, key), (POINT_FIELD, stop as u32)] {
             let value = b.bits(self.fields[n].1, value);
-            b.store(fields[n], value);
+            b.store(pipeline.headers[header].fields[n], value);
         }
+    }
+
+    /// Emits the stores of the header's fields at a cut point.
+    pub fn write_header(&self, pipeline: &Pipeline, header: HeaderId, stop: usize, key: u32, b: &mut BodyBuilder) {
+        let fields = pipeline.headers[header].fields.clone();
+        self.write_empty_header(pipeline, header, stop, key, b);
         for (n, carried) in self.headers.iter().enumerate() {
             let valid = b.is_valid(*carried);
             let bit = b.cast(Type::Bit(1), valid);

@@ -6,6 +6,7 @@
 //! lower tier repeats the call.
 
 use super::code::{add_metadata, drop_packet, send_to_port};
+use super::cut_point::CutBlock;
 use ir::{
     Block, Body, BodyBuilder, Const, ControlId, ExternArg, ExternFn, Inst, InstData, Pipeline, Type, Value, VarId,
 };
@@ -29,17 +30,18 @@ pub struct CarriedVerdict {
 }
 
 impl CarriedVerdict {
-    /// Records the verdicts of calls in metadata, if one of them precedes a cut point. The blocks
-    /// `cut_blocks` start at the cut points. `None` if no verdict is decided before a cut point.
+    /// Records the verdicts of calls in metadata, if one of them precedes a cut point at which
+    /// packets continue. `None` if no verdict is decided before one.
     pub fn record_early_verdicts(
         pipeline: &mut Pipeline,
         control: ControlId,
-        cut_blocks: &[Block],
+        cut_blocks: &[CutBlock],
     ) -> Option<CarriedVerdict> {
         let body = &pipeline.controls[control].body;
         let calls: BTreeSet<Block> = body.blocks.keys().filter(|block| has_early_verdict(body, *block)).collect();
         let after_call = blocks_after(body, &calls);
-        let may_be_decided: Vec<bool> = cut_blocks.iter().map(|block| after_call.contains(block)).collect();
+        let may_be_decided: Vec<bool> =
+            cut_blocks.iter().map(|cut| !cut.is_restart() && after_call.contains(&cut.block)).collect();
         may_be_decided.contains(&true).then_some(())?;
         let verdict_var = add_metadata(pipeline, "fate", KIND);
         let verdict = CarriedVerdict {
@@ -48,7 +50,8 @@ impl CarriedVerdict {
             may_be_decided,
         };
         let body = &mut pipeline.controls[control].body;
-        let cut_blocks: BTreeSet<Block> = cut_blocks.iter().copied().collect();
+        let cut_blocks: BTreeSet<Block> =
+            cut_blocks.iter().filter(|cut| !cut.is_restart()).map(|cut| cut.block).collect();
         for block in calls {
             if !blocks_after(body, &BTreeSet::from([block])).is_disjoint(&cut_blocks) {
                 verdict.record_in_block(body, block);

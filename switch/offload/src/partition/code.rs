@@ -14,6 +14,15 @@ pub fn add_metadata(pipeline: &mut Pipeline, name: &str, ty: Type) -> VarId {
     pipeline.add_var(name, ty, VarKind::Meta, SourceLoc::default())
 }
 
+/// Emits a test whether the packet arrived on a port. `names` are the variables with the ingress port,
+/// by architecture.
+pub fn arrived_on(p: &Pipeline, port: u32, names: &[&str], b: &mut BodyBuilder) -> Option<Value> {
+    let var = *names.iter().find_map(|name| p.intrinsics.get(*name))?;
+    let found = b.load(p, var);
+    let port = b.bits(p.vars[var].ty.width(), port);
+    Some(b.eq(found, port))
+}
+
 /// Sends the packet to a 32-bit port number.
 pub fn send_to_port(p: &Pipeline, port: Value, b: &mut BodyBuilder) {
     match p.arch {
@@ -53,5 +62,28 @@ pub fn empty_body() -> Body {
         ..Default::default()
     };
     body.entry = Some(body.blocks.push(data));
+    body
+}
+
+/// Adds an entry that runs other code and returns if a condition holds. Without a condition
+/// (`None`) the body is unchanged.
+pub fn branch_before(
+    body: Body,
+    condition: impl FnOnce(&mut BodyBuilder) -> Option<Value>,
+    other: impl FnOnce(&mut BodyBuilder),
+) -> Body {
+    let Some(old_entry) = body.entry else { return body };
+    let mut b = BodyBuilder::resume(body);
+    let (entry, other_block) = (b.create_block(), b.create_block());
+    b.switch_to(entry);
+    let holds = condition(&mut b);
+    if let Some(holds) = holds {
+        b.branch(holds, other_block, old_entry);
+        b.switch_to(other_block);
+        other(&mut b);
+        b.ret();
+    }
+    let mut body = b.finish();
+    body.entry = Some(if holds.is_some() { entry } else { old_entry });
     body
 }

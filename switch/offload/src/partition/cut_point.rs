@@ -15,6 +15,17 @@ pub enum PointInBlock {
     Term,
 }
 
+/// How the lower tier goes on with a packet of a cut point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum Resumption {
+    /// At the cut point, with the variables that the bridge header carries.
+    #[default]
+    Continue,
+    /// At the start of the program, with the packet as it arrived: nothing is carried. If the upper
+    /// tier cannot reproduce the packet, or has counted before, the packet continues instead.
+    Restart,
+}
+
 /// Program point that the upper tier cannot pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CutPoint {
@@ -27,6 +38,26 @@ pub struct CutPoint {
     /// For a table application: the upper tier looks up the table, and only packets that miss
     /// leave. If that would separate state that must be on one side, all packets leave.
     pub is_hot_miss: bool,
+    /// How the lower tier goes on.
+    pub resumption: Resumption,
     /// Reason, as a sentence.
     pub reason: String,
+}
+
+/// Block of the split control that starts at a cut point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CutBlock {
+    /// The block.
+    pub block: Block,
+    /// Whether it is a table application at which only missing packets leave.
+    pub is_hot_miss: bool,
+    /// How the lower tier goes on.
+    pub resumption: Resumption,
+}
+
+impl CutBlock {
+    /// Returns whether packets restart below.
+    pub fn is_restart(&self) -> bool {
+        self.resumption == Resumption::Restart
+    }
 }

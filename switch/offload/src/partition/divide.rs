@@ -2,8 +2,8 @@
 //! lower tier.
 
 use super::{
-    CutPoint, MAX_CUT_POINTS, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, partition_pipeline,
-    partitionable_control,
+    CutPoint, MAX_CUT_POINTS, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, Resumption,
+    partition_pipeline, partitionable_control,
 };
 use asic::emit::{EmitError, EmitTarget, EmittedProgram, GressUse, UnsupportedConstruct, emit_with_gresses};
 use asic::transform::TableSizes;
@@ -116,7 +116,8 @@ impl CutCandidates {
         let stop = |(block, (at, why)): (&Block, &(usize, String))| {
             let insts = declared.body.blocks[*block].insts.len();
             let at = if *at < insts { PointInBlock::Inst(*at) } else { PointInBlock::Term };
-            CutPoint { control, block: *block, at, is_hot_miss: false, reason: why.clone() }
+            let resumption = Resumption::Continue;
+            CutPoint { control, block: *block, at, is_hot_miss: false, resumption, reason: why.clone() }
         };
         self.0.iter().map(stop).collect()
     }

@@ -1,9 +1,11 @@
 //! Implied cut points: program points that must be cut points because others are.
 
-use super::{CutPoint, PartitionError, PointInBlock};
+use super::reachability::{ProgramPoint, Reachability};
+use super::restart::{packet_refusal, repeated_effect};
+use super::tables::table_arg;
+use super::{CutPoint, PartitionError, PointInBlock, Resumption};
 use ir::{
-    Block, Body, ControlId, ControlKind, Entity, ExternArg, ExternFn, ExternId, Inst, Pipeline, SourceLoc, TableId,
-    reverse_postorder,
+    Block, Body, ControlId, ControlKind, ExternArg, ExternFn, ExternId, Inst, Pipeline, SourceLoc, TableId, Terminator,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,9 +32,6 @@ enum OneSidedState {
     Sequence(ExternFn),
 }
 
-/// Point in a body.
-type ProgramPoint = (Block, PointInBlock);
-
 /// State access of a program point.
 struct PointAccess {
     place: ProgramPoint,
@@ -44,6 +43,15 @@ struct PointAccess {
     /// Table that is applied at the point.
     table: Option<TableId>,
     name: String,
+}
+
+impl PointAccess {
+    /// Leaves the entries of tables to both halves: the upper one only reads them.
+    fn leave_entries_of(&mut self, tables: &BTreeSet<TableId>) {
+        if self.table.or(self.entry_of).is_some_and(|table| tables.contains(&table)) {
+            (self.state, self.entry_of) = (None, None);
+        }
+    }
 }
 
 /// Adds the implied cut points to the requested ones, until no further one follows.
@@ -68,10 +76,7 @@ pub fn add_implied_cut_points(
         let reason = format!("{name} is used after the partitioned control, and must be on one side");
         cut_points.insert(
             (first, at),
-            ImpliedCutPoint {
-                point: CutPoint { control, block: first, at, is_hot_miss: false, reason },
-                is_requested: false,
-            },
+            ImpliedCutPoint { point: continuing_cut_point(control, (first, at), reason), is_requested: false },
         );
         accesses.clear();
     }
@@ -82,10 +87,11 @@ pub fn add_implied_cut_points(
         existing.point.is_hot_miss &= cut_point.is_hot_miss;
     }
     extend_hot_tables(pipeline, control, &mut cut_points);
+    let cached = settle_restarts(pipeline, body, &mut cut_points, &reach);
+    accesses.iter_mut().for_each(|access| access.leave_entries_of(&cached));
     loop {
         let mut added: Vec<(ProgramPoint, String)> = Vec::new();
-        let is_behind_cut =
-            |point: ProgramPoint| cut_points.keys().any(|cut| *cut == point || reach.reaches(*cut, point));
+        let is_run_below = |point: ProgramPoint| cut_points.iter().any(|cut| runs_below(cut, point, &reach));
         let split_sums = split_checksums(body, &cut_points, &accesses, &reach);
         for access in &accesses {
             let is_whole = matches!(access.state, Some(OneSidedState::Sum(object)) if !split_sums.contains(&object));
@@ -98,7 +104,7 @@ pub fn add_implied_cut_points(
             if access.is_uncarriable && cut_points.keys().any(|cut| reach.reaches(access.place, *cut)) {
                 added.push((access.place, format!("{} cannot be carried to the cut point after it", access.name)));
             } else if let Some(state) = access.state {
-                let is_later = |later: &PointAccess| later.state == Some(state) && is_behind_cut(later.place);
+                let is_later = |later: &PointAccess| later.state == Some(state) && is_run_below(later.place);
                 if accesses.iter().any(is_later) {
                     added.push((
                         access.place,
@@ -108,7 +114,7 @@ pub fn add_implied_cut_points(
             }
         }
         // A point that works on a found entry must be on the same side as the lookup.
-        for user in accesses.iter().filter(|access| is_behind_cut(access.place)) {
+        for user in accesses.iter().filter(|access| is_run_below(access.place)) {
             let Some(table) = user.entry_of else { continue };
             for found in applications(body, table).filter(|point| !cut_points.contains_key(point)) {
                 if reach.reaches(found, user.place) {
@@ -122,39 +128,112 @@ pub fn add_implied_cut_points(
             break;
         }
         for ((block, at), reason) in added {
-            let cut_point = CutPoint { control, block, at, is_hot_miss: false, reason };
-            cut_points.entry((block, at)).or_insert(ImpliedCutPoint { point: cut_point, is_requested: false });
+            let point = continuing_cut_point(control, (block, at), reason);
+            cut_points.entry((block, at)).or_insert(ImpliedCutPoint { point, is_requested: false });
         }
     }
     if !cut_points.is_empty() {
-        reject_second_pass(pipeline, body, |point| {
-            cut_points.keys().any(|cut| *cut == point || reach.reaches(*cut, point))
-        })?;
+        reject_second_pass(pipeline, body, |point| cut_points.iter().any(|cut| runs_below(cut, point, &reach)))?;
     }
-    let reached = reachable_cut_points(body, &cut_points);
+    let reached = reachable_cut_points(pipeline, body, &cut_points);
     cut_points.retain(|point, _| reached.contains(point));
     Ok(cut_points.into_values().collect())
 }
 
+/// Returns a cut point at which packets continue.
+fn continuing_cut_point(control: ControlId, (block, at): ProgramPoint, reason: String) -> CutPoint {
+    CutPoint { control, block, at, is_hot_miss: false, resumption: Resumption::Continue, reason }
+}
+
+/// Returns whether the lower half can run a point with a packet that left at a cut point: those
+/// behind it, and where the packet restarts, also those before it.
+fn runs_below((at, cut): (&ProgramPoint, &ImpliedCutPoint), point: ProgramPoint, reach: &Reachability) -> bool {
+    let is_before = || cut.point.resumption == Resumption::Restart && reach.reaches(point, *at);
+    *at == point || reach.reaches(*at, point) || is_before()
+}
+
+/// Makes packets continue at cut points at which they cannot restart. Returns the tables that packets
+/// write to and of which the upper half has some entries: their cut points can all restart.
+fn settle_restarts(
+    pipeline: &Pipeline,
+    body: &Body,
+    cut_points: &mut BTreeMap<ProgramPoint, ImpliedCutPoint>,
+    reach: &Reachability,
+) -> BTreeSet<TableId> {
+    let restarts = |cut: &ImpliedCutPoint| cut.point.resumption == Resumption::Restart;
+    let packet_refusal = if cut_points.values().any(restarts) { packet_refusal(pipeline) } else { None };
+    let mut refusals: BTreeMap<ProgramPoint, String> = BTreeMap::new();
+    for (point, _) in cut_points.iter().filter(|(_, cut)| restarts(cut)) {
+        let refusal = packet_refusal.clone().or_else(|| repeated_effect(pipeline, body, reach, *point));
+        refusals.extend(refusal.map(|refusal| (*point, refusal)));
+    }
+    let written_table = |point: &ProgramPoint| written_table_at(pipeline, body, *point);
+    let restarting = cut_points.iter().filter(|(_, cut)| restarts(cut));
+    let mut cached: BTreeSet<TableId> = restarting.filter_map(|(point, _)| written_table(point)).collect();
+    let mut refused: BTreeMap<TableId, String> = BTreeMap::new();
+    for (point, refusal) in &refusals {
+        if let Some(table) = written_table(point).filter(|table| cached.remove(table)) {
+            refused.insert(table, refusal.clone());
+        }
+    }
+    // Without restarts, all accesses to the table are below.
+    cut_points.retain(|point, _| {
+        let is_lookup = point.1 == PointInBlock::Term;
+        is_lookup || !written_table(point).is_some_and(|table| refused.contains_key(&table))
+    });
+    for (point, cut) in cut_points.iter_mut().filter(|(_, cut)| restarts(cut)) {
+        let of_table = written_table(point).and_then(|table| refused.get(&table));
+        if let Some(refusal) = of_table.or(refusals.get(point)) {
+            cut.point.resumption = Resumption::Continue;
+            cut.point.is_hot_miss &= written_table(point).is_none();
+            cut.point.reason = format!("{}; packets cannot restart below, because {refusal}", cut.point.reason);
+        }
+    }
+    cached
+}
+
+/// Returns the table to which packets add entries that a point applies, or of whose found entry it
+/// changes the expire time.
+fn written_table_at(pipeline: &Pipeline, body: &Body, (block, at): ProgramPoint) -> Option<TableId> {
+    let data = body.blocks.get(block)?;
+    let table = match at {
+        PointInBlock::Term => data.applied_table()?,
+        PointInBlock::Inst(n) => match &data.insts.get(n)?.inst {
+            Inst::Extern { func: ExternFn::SetEntryExpireTime, args, .. } => table_arg(args)?,
+            _ => return None,
+        },
+    };
+    pipeline.tables[table].add_on_miss.then_some(table)
+}
+
 /// Returns the cut points that packets can reach in the upper half: not those that follow others on
 /// all paths.
-fn reachable_cut_points(body: &Body, cut_points: &BTreeMap<ProgramPoint, ImpliedCutPoint>) -> BTreeSet<ProgramPoint> {
+fn reachable_cut_points(
+    pipeline: &Pipeline,
+    body: &Body,
+    cut_points: &BTreeMap<ProgramPoint, ImpliedCutPoint>,
+) -> BTreeSet<ProgramPoint> {
     let (mut reached, mut seen) = (BTreeSet::new(), BTreeSet::new());
     let mut waiting: Vec<Block> = body.entry.into_iter().collect();
     while let Some(block) = waiting.pop() {
         if !seen.insert(block) {
             continue;
         }
-        let mut all_leave = false;
+        let (mut all_leave, mut misses_leave) = (false, false);
         for (point, cut) in cut_points.range((block, PointInBlock::Inst(0))..=(block, PointInBlock::Term)) {
             reached.insert(*point);
-            all_leave = !cut.point.is_hot_miss;
+            (all_leave, misses_leave) = (!cut.point.is_hot_miss, cut.point.is_hot_miss);
             if all_leave {
                 break;
             }
         }
-        if !all_leave {
-            waiting.extend(body.blocks[block].successors());
+        match body.blocks[block].term.as_ref().map(|term| &term.term) {
+            _ if all_leave => {}
+            Some(Terminator::Apply { table, arms, .. }) if misses_leave => {
+                let can_hit = |action| pipeline.tables[*table].known_hit(action) != Some(false);
+                waiting.extend(arms.iter().filter(|arm| can_hit(arm.action)).map(|arm| arm.block));
+            }
+            _ => waiting.extend(body.blocks[block].successors()),
         }
     }
     reached
@@ -215,15 +294,19 @@ fn extend_hot_tables(
     let body = &pipeline.controls[control].body;
     let table_at =
         |point: ProgramPoint| body.blocks.get(point.0)?.applied_table().filter(|_| point.1 == PointInBlock::Term);
-    let hot: Vec<(TableId, String)> = cut_points
+    let hot: Vec<(TableId, Resumption, String)> = cut_points
         .iter()
         .filter(|(_, cut)| cut.point.is_hot_miss)
-        .filter_map(|(point, cut)| Some((table_at(*point)?, cut.point.reason.clone())))
+        .filter_map(|(point, cut)| Some((table_at(*point)?, cut.point.resumption, cut.point.reason.clone())))
         .collect();
-    for (table, reason) in hot {
+    for (table, resumption, reason) in hot {
         let is_choosable = !pipeline.tables[table].const_entries;
         for (block, at) in applications(body, table) {
-            let cut_point = CutPoint { control, block, at, is_hot_miss: true, reason: reason.clone() };
+            let cut_point = CutPoint {
+                is_hot_miss: true,
+                resumption,
+                ..continuing_cut_point(control, (block, at), reason.clone())
+            };
             cut_points
                 .entry((block, at))
                 .or_insert(ImpliedCutPoint { point: cut_point, is_requested: false })
@@ -346,7 +429,7 @@ fn access_of(
     args: &[ExternArg],
 ) -> PointAccess {
     use ExternFn::*;
-    let table = args.iter().find_map(|arg| if let ExternArg::Table(table) = arg { Some(*table) } else { None });
+    let table = table_arg(args);
     let object_name = object.and_then(|id| pipeline.externs.get(id)).map(|inst| inst.preamble.name.clone());
     let name = match object_name {
         Some(object) => format!("`{object}`"),
@@ -379,45 +462,6 @@ fn access_of(
 fn is_random(func: ExternFn, args: &[ExternArg]) -> bool {
     let hashed = args.iter().any(|arg| matches!(arg, ExternArg::Str(name) if name == "random"));
     hashed || matches!(func, ExternFn::Random | ExternFn::RandomRead)
-}
-
-/// Reachability between blocks.
-struct Reachability {
-    /// Reachable blocks of each block, as bits.
-    rows: Vec<Vec<u64>>,
-}
-
-impl Reachability {
-    /// Computes for each block the blocks that a packet can reach from it, by iteration to a fixed
-    /// point. A row has one bit for each block.
-    fn new(body: &Body) -> Reachability {
-        let count = body.blocks.len();
-        let mut rows = vec![vec![0u64; count.div_ceil(64)]; count];
-        let order = reverse_postorder(body);
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for block in order.iter().rev() {
-                let Some(term) = body.blocks[*block].term.as_ref() else { continue };
-                for next in term.term.successors() {
-                    let mut reached = rows[next.index()].clone();
-                    reached[next.index() / 64] |= 1 << (next.index() % 64);
-                    for (word, reached) in rows[block.index()].iter_mut().zip(reached) {
-                        changed |= reached & !*word != 0;
-                        *word |= reached;
-                    }
-                }
-            }
-        }
-        Reachability { rows }
-    }
-
-    /// Returns whether a packet can get from one point to another later one.
-    fn reaches(&self, from: ProgramPoint, to: ProgramPoint) -> bool {
-        let row = &self.rows[from.0.index()];
-        let far = row[to.0.index() / 64] >> (to.0.index() % 64) & 1 == 1;
-        far || from.0 == to.0 && from.1 < to.1
-    }
 }
 
 /// Returns the source location of a point in a body.

@@ -2,6 +2,7 @@
 //! all packets that share an element to one lower tier.
 
 use super::bridge::BridgeHeader;
+use super::cut_point::CutBlock;
 use super::demote::CARRIED_PREFIX;
 use ir::{
     Block, Body, ControlId, ExternArg, ExternFn, ExternId, ExternKind, Inst, Pipeline, Value, VarId, reverse_postorder,
@@ -30,20 +31,23 @@ type VarBits = (VarId, u32, u32);
 const MAX_ASSIGNMENTS: usize = 32;
 
 /// Returns for each meter and register of the control the bits of the bridge header that hold its
-/// index, or the reason for which they are unknown. `cut_blocks` has the block of each cut point.
+/// index, or the reason for which they are unknown.
 pub fn find_index_bits(
     pipeline: &Pipeline,
     control: ControlId,
-    cut_blocks: &[Block],
+    cut_blocks: &[CutBlock],
     bridge: &BridgeHeader,
 ) -> BTreeMap<ExternId, Result<BridgeIndexBits, UnknownIndex>> {
     let body = &pipeline.controls[control].body;
-    let after_cut = blocks_after(body, cut_blocks);
+    let places: Vec<Block> = cut_blocks.iter().map(|cut| cut.block).collect();
+    let after_cut = blocks_after(body, &places);
+    let restarts = cut_blocks.iter().any(CutBlock::is_restart);
     let mut bits_by_object: BTreeMap<ExternId, BTreeSet<Result<VarBits, UnknownIndex>>> = BTreeMap::new();
     for (id, declared) in pipeline.controls.iter() {
         for (block, data) in declared.body.blocks.iter() {
             for (object, index) in data.insts.iter().filter_map(|data| indexed_use(pipeline, &data.inst)) {
                 let var_bits = match id == control {
+                    _ if restarts => Err("packets that restart below carry no index"),
                     true => IndexFinder { pipeline, body, behind: &after_cut, bridge }.find_carried_bits(block, index),
                     false => Err("it is used in another control than the partitioned one"),
                 };

@@ -55,6 +55,15 @@
 //! are chosen by hit counts, so a hot table without a direct counter gets one in both halves. It is
 //! not part of the program's P4Info.
 //!
+//! # Tables that packets write to
+//! The upper half can have some entries of a table to which packets add entries, as of a hot table.
+//! It only reads them. A packet that misses, or that changes the expire time of an entry, *restarts*
+//! below ([`Resumption::Restart`]): it leaves as it arrived, with a bridge header that carries
+//! nothing, and the lower half runs the whole program. The code that moves packets between tiers
+//! removes the bridge header and gives the packet its ingress port. If the deparser does not emit
+//! headers as the parser extracts them, or a counter counts before the lookup, the packet continues
+//! instead, and the table is below.
+//!
 //! # Differences in the lower half
 //! The packet of the lower half is longer by the bridge header and shorter by headers that are not
 //! needed any more. Meters and byte counters use the length in the bridge header if the engine sets
@@ -72,12 +81,14 @@ mod error;
 mod implied_cuts;
 mod indexed;
 mod lower;
+mod reachability;
+mod restart;
 mod split;
 mod tables;
 mod upper;
 
 pub use bridge::{ETHERTYPE, HITS, PROBE, RETURNED};
-pub use cut_point::{CutPoint, MAX_CUT_POINTS, PointInBlock};
+pub use cut_point::{CutPoint, MAX_CUT_POINTS, PointInBlock, Resumption};
 pub use divide::{ChipPartition, DivideError, partition_for_chip};
 pub use error::PartitionError;
 pub use indexed::{BridgeIndexBits, UnknownIndex};
@@ -85,7 +96,8 @@ pub use tables::{TableMode, cut_points_for_tables};
 
 use bridge::BridgeHeader;
 use carried_verdict::CarriedVerdict;
-use ir::{Arch, Control, ControlId, ControlKind, ExternId, Inst, Pipeline, SourceLoc, TableId};
+use cut_point::CutBlock;
+use ir::{Arch, Block, Control, ControlId, ControlKind, ExternId, Inst, Pipeline, SourceLoc, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Options of partitioning.
@@ -108,6 +120,8 @@ pub struct PlacedCutPoint {
     pub is_requested: bool,
     /// Whether only packets that miss in the table leave here.
     pub is_hot_miss: bool,
+    /// How the lower tier goes on.
+    pub resumption: Resumption,
     /// Number of bits of variables that a packet carries from here.
     pub carried_bits: u32,
 }
@@ -157,6 +171,12 @@ pub fn partition_pipeline(
     }
     let mut split_pipeline = pipeline.clone();
     let cut_blocks = split::split_at_cut_points(&mut split_pipeline.controls[control].body, &cut_points);
+    let to_cut_block = |(block, cut_point): (&Block, &implied_cuts::ImpliedCutPoint)| CutBlock {
+        block: *block,
+        is_hot_miss: cut_point.point.is_hot_miss,
+        resumption: cut_point.point.resumption,
+    };
+    let cut_blocks: Vec<CutBlock> = cut_blocks.iter().zip(&cut_points).map(to_cut_block).collect();
     let carried_verdict = CarriedVerdict::record_early_verdicts(&mut split_pipeline, control, &cut_blocks);
     // SSA values cannot cross between programs, so those that several blocks use become variables.
     demote::demote_values(&mut split_pipeline, control);
@@ -166,29 +186,25 @@ pub fn partition_pipeline(
         &cut_blocks,
         carried_verdict.as_ref(),
     )?;
-    let points = cut_blocks.iter().zip(&cut_points).enumerate().map(|(n, (_, cut_point))| PlacedCutPoint {
+    let points = cut_points.iter().enumerate().map(|(n, cut_point)| PlacedCutPoint {
         loc: split::source_loc_of(pipeline, cut_point),
         reason: cut_point.point.reason.clone(),
         is_requested: cut_point.is_requested,
         is_hot_miss: cut_point.point.is_hot_miss,
+        resumption: cut_point.point.resumption,
         carried_bits: bridge.carried_bits(&split_pipeline, n),
     });
     let points = points.collect();
     let index_bits = indexed::find_index_bits(&split_pipeline, control, &cut_blocks, &bridge);
     let fields = bridge.fields.clone();
     let body = &split_pipeline.controls[control].body;
-    let hot_cuts = cut_blocks.iter().zip(&cut_points).filter(|(_, cut_point)| cut_point.point.is_hot_miss);
-    let hot_tables: BTreeSet<TableId> = hot_cuts.filter_map(|(block, _)| body.blocks[*block].applied_table()).collect();
-    hot_tables.iter().for_each(|table| tables::count_hits(&mut split_pipeline, control, *table));
-    let upper_cut_blocks: Vec<upper::CutBlock> = cut_blocks
-        .iter()
-        .zip(&cut_points)
-        .map(|(block, cut_point)| upper::CutBlock { block: *block, hot: cut_point.point.is_hot_miss })
-        .collect();
-    let upper = finish_half(
-        upper::build_upper_half(split_pipeline.clone(), control, &upper_cut_blocks, &bridge, options),
-        "upper",
-    )?;
+    let hot_cuts = cut_blocks.iter().filter(|cut| cut.is_hot_miss);
+    let hot_tables: BTreeSet<TableId> = hot_cuts.filter_map(|cut| body.blocks[cut.block].applied_table()).collect();
+    for table in hot_tables.iter().filter(|table| !pipeline.tables[**table].add_on_miss) {
+        tables::count_hits(&mut split_pipeline, control, *table);
+    }
+    let upper =
+        finish_half(upper::build_upper_half(split_pipeline.clone(), control, &cut_blocks, &bridge, options), "upper")?;
     let lower = finish_half(
         lower::build_lower_half(split_pipeline, control, &cut_blocks, (&bridge, carried_verdict.as_ref()), options),
         "lower",

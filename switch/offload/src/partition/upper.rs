@@ -2,19 +2,15 @@
 
 use super::PartitionOptions;
 use super::bridge::BridgeHeader;
-use super::code::{add_metadata, drop_packet, send_to_port};
+use super::code::{add_metadata, arrived_on, branch_before, drop_packet, send_to_port};
+use super::cut_point::CutBlock;
+use super::lower::{MAIN_PORTS, PARSER_PORTS};
+use super::restart::{SavedHeaders, emitted_headers};
+use super::tables;
 use ir::{
     ActionArm, BinaryOp, Block, BlockCall, Body, BodyBuilder, ControlId, ControlKind, ExternFn, HeaderId, Inst,
     InstData, Pipeline, SourceLoc, Terminator, TerminatorData, Type, Value, VarId,
 };
-
-/// Block that starts at a cut point.
-pub struct CutBlock {
-    /// The block.
-    pub block: Block,
-    /// Whether it is a table application at which only missing packets leave.
-    pub hot: bool,
-}
 
 /// Builder of the upper half.
 struct UpperHalfBuilder<'a> {
@@ -27,6 +23,8 @@ struct UpperHalfBuilder<'a> {
     /// Headers that the deparser emits, if it does nothing else and the carried headers have the
     /// same order. It then also emits packets to the lower tier.
     emitted: Option<Vec<HeaderId>>,
+    /// Headers of packets that restart below, as they arrived.
+    saved: SavedHeaders,
     options: PartitionOptions,
 }
 
@@ -44,14 +42,18 @@ pub fn build_upper_half(
     let returned_flag = add_metadata(&mut p, "back", Type::Bool);
     let length = recirculates(&p).then(|| add_metadata(&mut p, "length", Type::Bit(16)));
     let emitted = emitted_headers(&p).filter(|all| is_subsequence(&bridge.headers, all));
-    let builder = UpperHalfBuilder { bridge, header, back: returned_flag, length, emitted, options };
+    let saved = SavedHeaders::save(&mut p, control, cut_blocks);
+    let builder = UpperHalfBuilder { bridge, header, back: returned_flag, length, emitted, saved, options };
     let body = std::mem::take(&mut p.controls[control].body);
-    let body = builder.send_down_at_cut_points(&p, body, cut_blocks);
-    for cut_block in cut_blocks.iter().filter(|cut_block| cut_block.hot) {
-        if let Some(Terminator::Apply { table, .. }) = body.blocks[cut_block.block].term.as_ref().map(|term| &term.term)
-        {
+    let restarted_by_call = tables::restarted_by_call(&body);
+    let mut body = builder.send_down_at_cut_points(&p, body, cut_blocks);
+    for cut_block in cut_blocks.iter().filter(|cut_block| cut_block.is_hot_miss) {
+        if let Some(table) = body.blocks[cut_block.block].applied_table() {
             // The entries of the upper tier are chosen later.
-            p.tables[*table].entries.clear();
+            p.tables[table].entries.clear();
+            if p.tables[table].add_on_miss {
+                tables::make_read_only(&mut p, &mut body, table, restarted_by_call.contains(&table));
+            }
         }
     }
     p.controls[control].body = builder.forward_returned(&p, body);
@@ -78,17 +80,23 @@ impl UpperHalfBuilder<'_> {
     /// Emits at each cut point the bridge header and the verdict that sends the packet down.
     fn send_down_at_cut_points(&self, p: &Pipeline, mut body: Body, cut_blocks: &[CutBlock]) -> Body {
         for (cut_number, cut_block) in cut_blocks.iter().enumerate() {
-            let applied = body.blocks[cut_block.block].term.take().filter(|_| cut_block.hot);
+            let applied = body.blocks[cut_block.block].term.take().filter(|_| cut_block.is_hot_miss);
             let insts = std::mem::take(&mut body.blocks[cut_block.block].insts);
             let mut b = BodyBuilder::resume(body);
-            let send_block = if cut_block.hot { b.create_block() } else { cut_block.block };
+            let send_block = if cut_block.is_hot_miss { b.create_block() } else { cut_block.block };
             b.switch_to(send_block);
-            self.bridge.write_header(p, self.header, cut_number, self.options.key, &mut b);
+            match cut_block.is_restart() {
+                true => {
+                    self.saved.restore(&mut b);
+                    self.bridge.write_empty_header(p, self.header, cut_number, self.options.key, &mut b);
+                }
+                false => self.bridge.write_header(p, self.header, cut_number, self.options.key, &mut b),
+            }
             if let Some(length) = self.length {
                 let value = b.load(p, length);
                 b.store(self.bridge.length_field(p, self.header), value);
             }
-            let emitted = self.emitted.iter().flatten();
+            let emitted = self.emitted.iter().flatten().filter(|_| !cut_block.is_restart());
             emitted.filter(|header| !self.bridge.headers.contains(header)).for_each(|header| b.set_invalid(*header));
             let port = b.bits(32, self.options.lower_port);
             send_to_port(p, port, &mut b);
@@ -105,18 +113,10 @@ impl UpperHalfBuilder<'_> {
         body
     }
 
-    /// Emits a test whether the packet arrived on the down port.
-    fn came_from_below(&self, p: &Pipeline, names: &[&str], b: &mut BodyBuilder) -> Option<Value> {
-        let port = names.iter().find_map(|name| p.intrinsics.get(*name))?;
-        let found = b.load(p, *port);
-        let below = b.bits(p.vars[*port].ty.width(), self.options.lower_port);
-        Some(b.eq(found, below))
-    }
-
     /// Makes the parser extract a bridge header on the down port, and nothing else.
     fn parse_returned(&self, p: &Pipeline, body: Body) -> Body {
         let port = |b: &mut BodyBuilder| {
-            let below = self.came_from_below(p, &["standard_metadata.ingress_port", "parser_istd.input_port"], b)?;
+            let below = arrived_on(p, self.options.lower_port, &PARSER_PORTS, b)?;
             b.current().into_iter().for_each(|entry| b.add_state("terrace_port", entry, SourceLoc::default()));
             if let Some(length) = self.length {
                 let bytes = b.packet_length();
@@ -134,8 +134,7 @@ impl UpperHalfBuilder<'_> {
     /// Sends a returned packet to the port in its bridge header; drops other packets on the down
     /// port.
     fn forward_returned(&self, p: &Pipeline, body: Body) -> Body {
-        let port =
-            |b: &mut BodyBuilder| self.came_from_below(p, &["standard_metadata.ingress_port", "istd.input_port"], b);
+        let port = |b: &mut BodyBuilder| arrived_on(p, self.options.lower_port, &MAIN_PORTS, b);
         branch_before(body, port, |b| {
             let [forward, drop] = [(); 2].map(|()| b.create_block());
             let valid = b.is_valid(self.header);
@@ -185,40 +184,6 @@ impl UpperHalfBuilder<'_> {
     fn skip_for_returned(&self, body: Body) -> Body {
         branch_before(body, |b| Some(b.is_valid(self.header)), |_| ())
     }
-}
-
-/// Adds an entry that runs other code and returns if a condition holds. Without a condition
-/// (`None`) the body is unchanged.
-fn branch_before(
-    body: Body,
-    condition: impl FnOnce(&mut BodyBuilder) -> Option<Value>,
-    other: impl FnOnce(&mut BodyBuilder),
-) -> Body {
-    let Some(old_entry) = body.entry else { return body };
-    let mut b = BodyBuilder::resume(body);
-    let (entry, other_block) = (b.create_block(), b.create_block());
-    b.switch_to(entry);
-    let holds = condition(&mut b);
-    if let Some(holds) = holds {
-        b.branch(holds, other_block, old_entry);
-        b.switch_to(other_block);
-        other(&mut b);
-        b.ret();
-    }
-    let mut body = b.finish();
-    body.entry = Some(if holds.is_some() { entry } else { old_entry });
-    body
-}
-
-/// Returns the headers that the deparser emits, if it does nothing else.
-fn emitted_headers(p: &Pipeline) -> Option<Vec<HeaderId>> {
-    let deparses = |kind| matches!(kind, ControlKind::Deparser | ControlKind::MainDeparser);
-    let body = &p.controls.values().find(|control| deparses(control.kind))?.body;
-    let data = &body.blocks[body.entry?];
-    let ends = matches!(data.term.as_ref()?.term, Terminator::Return);
-    let header = |data: &InstData| if let Inst::Emit(header) = data.inst { Some(header) } else { None };
-    let all: Option<Vec<HeaderId>> = data.insts.iter().map(header).collect();
-    all.filter(|all| ends && (1..all.len()).all(|n| !all[..n].contains(&all[n])))
 }
 
 /// Returns whether a list is a subsequence of another one.

@@ -77,6 +77,9 @@ impl ProgramGenerator<'_> {
         }
         let mut state_scope = scope.clone();
         state_scope.reads.extend(extracted_fields.iter().cloned());
+        if self.config.plain_packets {
+            state_scope.writes.retain(|(place, _)| !place.starts_with("hdr."));
+        }
         for _ in 0..self.rng.usize(..3) {
             let op = self.parser_op(&state_scope);
             let position = self.rng.usize(..=ops.len());
@@ -104,7 +107,12 @@ impl ProgramGenerator<'_> {
     /// are an error.
     fn parser_op(&mut self, scope: &ScopeNames) -> Op {
         let target = self.random_element(&scope.writes).cloned();
-        match (self.rng.u8(..12), target) {
+        let kind = match (self.config.plain_packets, &target) {
+            (true, Some(_)) => self.rng.u8(2..7),
+            (true, None) => 4,
+            (false, _) => self.rng.u8(..12),
+        };
+        match (kind, target) {
             (0, _) => Op::Advance(Expr::lit(Ty::Bit(32), u128::from(self.rng.u32(..5) * 8))),
             (1, _) => {
                 let bits = self.random_read(Ty::Bit(32), scope);

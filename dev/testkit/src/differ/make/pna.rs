@@ -8,7 +8,7 @@ impl ProgramGenerator<'_> {
     pub(super) fn generate_pna(&mut self) {
         self.program.ingress = self.control(BlockRole::Ingress);
         let mut scope = self.block_scope(BlockRole::Deparser);
-        if self.true_with_percent(25) {
+        if !self.config.plain_packets && self.true_with_percent(25) {
             self.program.deparser_declarations.push("InternetChecksum() sum".to_owned());
         }
         // The headers are `in`, so computed values go to a local copy of a header.
@@ -36,10 +36,14 @@ impl ProgramGenerator<'_> {
     pub(super) fn deparser_statements(&mut self, copied: Option<&str>, scope: &ScopeNames) -> Vec<Stmt> {
         let mut out = Vec::new();
         for Instance { name, shape } in self.program.instances.clone() {
+            let emit = Stmt::plain(format!("packet.emit(hdr.{name})"));
+            if self.config.plain_packets {
+                out.push(emit);
+                continue;
+            }
             if self.true_with_percent(6) {
                 continue;
             }
-            let emit = Stmt::plain(format!("packet.emit(hdr.{name})"));
             if copied == Some(name.as_str())
                 && let Shape::Single(header) = shape
             {
