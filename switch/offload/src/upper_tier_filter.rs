@@ -234,7 +234,9 @@ pub fn used_objects(pipeline: &Pipeline) -> HashSet<ExternId> {
 /// Returns the objects with state in the upper half: those that only it uses. Counters are in both
 /// halves.
 pub fn objects_above(cut: &PipelinePartition) -> HashSet<ExternId> {
-    let counts = |object: &ExternId| matches!(cut.upper.externs[*object].kind, ExternKind::Counter { .. });
+    let counts = |object: &ExternId| {
+        matches!(cut.upper.externs[*object].kind, ExternKind::Counter { .. } | ExternKind::DirectCounter { .. })
+    };
     let below = used_objects(&cut.lower);
     used_objects(&cut.upper).into_iter().filter(|object| !below.contains(object) && !counts(object)).collect()
 }

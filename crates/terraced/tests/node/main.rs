@@ -1,6 +1,7 @@
 //! Tests a node with its workers, on wired ports.
 
 mod apart;
+mod cached_sessions;
 mod contents;
 mod engines;
 mod explain;

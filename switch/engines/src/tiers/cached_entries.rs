@@ -6,7 +6,7 @@
 //! found by a scan of entries with recent hits.
 
 use super::control::TiersEngine;
-use entries::{StoredEntry, WriteBatch};
+use entries::{StateChange, StateUpdate, StoredEntry, WriteBatch};
 use interp::EntryRuntimeState;
 use ir::TableId;
 use jit::{FlowChanges, FlowQuery, FlowReader};
@@ -93,8 +93,37 @@ impl TiersEngine {
         self.below.as_ref().is_some_and(|below| below.flow_tables().is_some())
     }
 
-    /// Removes all copies, before a write that entries end earlier by.
-    pub(super) fn remove_cached_entries(&mut self, upper: &mut WriteBatch) {
+    /// Removes copies of entries that end with a write, though the write does not name them: twins of
+    /// deleted entries, and all if a time after which entries end changes.
+    pub(super) fn remove_copies_that_end(&mut self, batch: &WriteBatch, changes: &[StateChange]) {
+        if self.cached.leases.is_empty() {
+            return;
+        }
+        let mut upper = WriteBatch::new();
+        if batch.updates.iter().any(|update| matches!(update, StateUpdate::ExpireTime(..))) {
+            self.remove_all_copies(&mut upper);
+        }
+        for change in changes {
+            let StateChange::Deleted(table, entry) = change else { continue };
+            if !self.cached.contains(*table) {
+                continue;
+            }
+            self.cached.leases.end(*table, entry);
+            let session = self.below.as_ref().and_then(|below| below.entry_session(*table, entry));
+            let Some(key) = session.and_then(|session| session.twin) else { continue };
+            if let Some(twin) = self.with_full_state(|state| state.get_entry(*table, &key, 0).cloned()) {
+                self.cached.leases.end(*table, &twin);
+                self.cached.counts.removed += u64::from(self.filter.remove_hot(*table, &twin, &mut upper));
+            }
+        }
+        if !upper.updates.is_empty() {
+            // It has them, so it removes them.
+            let _ = self.above.as_mut().map(|above| above.write(&upper));
+        }
+    }
+
+    /// Removes all copies.
+    fn remove_all_copies(&mut self, upper: &mut WriteBatch) {
         while let Some(lease) = self.cached.leases.take_due(u64::MAX) {
             self.remove_cached_entry(&lease, upper);
         }
@@ -214,7 +243,7 @@ impl TiersEngine {
     /// there as they are hit.
     fn clear_cached_entries(&mut self) {
         let mut clear = WriteBatch::new();
-        self.remove_cached_entries(&mut clear);
+        self.remove_all_copies(&mut clear);
         for update in clear.updates {
             // Entries that it refused are not there.
             let _ = self.above.as_mut().map(|above| above.write(&WriteBatch { updates: vec![update] }));

@@ -9,7 +9,7 @@ use super::reports::{HitReports, ReportOutbox};
 use super::state_affinity::{self, StateAffinity};
 use super::tier_stats::TierStats;
 use super::worker::{SharedTierState, TiersWorker};
-use entries::{ControlState, Counter, StateChange, StateUpdate, StoredEntry, WriteBatch, WriteError};
+use entries::{ControlState, Counter, StateChange, StoredEntry, WriteBatch, WriteError};
 use interp::{
     Config, DigestMessage, EntryRuntimeState, IdleEntry, MeterFill, PoolControl, Registers, RestingPort, SessionState,
 };
@@ -260,10 +260,8 @@ impl EngineControl for TiersEngine {
         let mut new_state = self.with_full_state(ControlState::clone);
         let changes = new_state.apply(batch)?;
         if self.above.is_some() {
-            let mut upper_batch = self.filter.filter_batch(batch, &changes);
-            if batch.updates.iter().any(|update| matches!(update, StateUpdate::ExpireTime(..))) {
-                self.remove_cached_entries(&mut upper_batch);
-            }
+            self.remove_copies_that_end(batch, &changes);
+            let upper_batch = self.filter.filter_batch(batch, &changes);
             // Entries that the batch inserts or sets do not inherit the earlier count.
             let evicted = self.filter.evicted_entries();
             let set_counters: HashSet<(TableId, EntryIdentity)> = match evicted {
@@ -337,6 +335,7 @@ impl EngineControl for TiersEngine {
             up: self.wiring.up.clone(),
             link: self.link_chooser(),
             stops: self.partition.cut_points.iter().map(|point| point.reason.clone()).collect(),
+            restarts: self.wiring.restarts.clone(),
         })
     }
 

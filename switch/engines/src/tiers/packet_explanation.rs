@@ -37,6 +37,8 @@ pub struct TiersExplainer {
     pub link: LinkChooser,
     /// Reasons of the cut points, by number.
     pub stops: Vec<String>,
+    /// Whether packets restart below, by cut point.
+    pub restarts: Vec<bool>,
 }
 
 impl ExplainTarget for TiersExplainer {
@@ -78,13 +80,17 @@ impl ExplainTarget for TiersExplainer {
     fn cache_input(&self, teller: &mut PacketExplainer, came: PacketArrival<'_>) -> Option<CacheInput<'_>> {
         let part = self.below.as_ref()?;
         if self.up.contains(&came.port) {
-            return Some(CacheInput { part, bytes: came.bytes.to_vec(), port: came.port });
+            let header = bridge_wire::read_header(came.bytes, self.key)?;
+            let (bytes, port) = self.lower_input(came.bytes, header);
+            return Some(CacheInput { part, bytes: bytes.to_vec(), port });
         }
         let first = teller.explain_in_program(ABOVE, self.above.as_ref()?, came, &mut Vec::new())?;
-        let bytes = first
-            .into_iter()
-            .find_map(|(verdict, _, mut frame)| self.stamped(came, verdict, &mut frame).map(|_| frame))?;
-        Some(CacheInput { part, bytes, port: self.lower_port })
+        let stamped = |(verdict, _, mut frame): (Verdict, PacketOrigin, Vec<u8>)| {
+            self.stamped(came, verdict, &mut frame).map(|header| (header, frame))
+        };
+        let (header, frame) = first.into_iter().find_map(stamped)?;
+        let (bytes, port) = self.lower_input(&frame, header);
+        Some(CacheInput { part, bytes: bytes.to_vec(), port })
     }
 }
 
@@ -96,6 +102,16 @@ impl TiersExplainer {
     /// Returns the reason of a cut point.
     fn cut_point_reason(&self, number: u8) -> &str {
         self.stops.get(usize::from(number)).map_or("a cut point", String::as_str)
+    }
+
+    /// Returns what the lower half gets of a frame with a bridge header, and the ingress port. A packet
+    /// that restarts has no bridge header, and its own port.
+    fn lower_input<'f>(&self, frame: &'f [u8], header: bridge_wire::BridgeFields) -> (&'f [u8], u32) {
+        let restarts = self.restarts.get(usize::from(header.cut_point)).copied().unwrap_or(false);
+        match frame.get(self.bridge_bytes..).filter(|_| restarts) {
+            Some(packet) => (packet, header.port),
+            None => (frame, self.lower_port),
+        }
     }
 
     /// Completes the bridge header of a frame that the upper half sends down.
@@ -143,13 +159,11 @@ impl TiersExplainer {
                         .push(TierHandoff { verdict: explanation.verdicts.len(), tier_link: TierLink::Lower });
                     explanation.verdicts.push((Verdict::Forward { port: PortId(port) }, origin, frame));
                 }
-                (Some(below), None) => self.tell_here(
-                    below,
-                    explainer,
-                    PacketArrival { bytes: &frame, ..arrival },
-                    origin,
-                    &mut explanation,
-                )?,
+                (Some(below), None) => {
+                    let (bytes, port) = self.lower_input(&frame, header);
+                    let arrival = PacketArrival { bytes, port, ..arrival };
+                    self.tell_here(below, explainer, arrival, origin, &mut explanation)?;
+                }
                 (None, None) => {
                     explanation.add_step("no tier below answers");
                     explanation.verdicts.push((Verdict::Drop(EngineReason::LowerTierDown.into()), origin, Vec::new()));
@@ -168,8 +182,10 @@ impl TiersExplainer {
         origin: PacketOrigin,
         told: &mut ExplainedPacket,
     ) -> Option<()> {
-        told.add_step("tiers dpu and cpu: the lower half of the program");
-        let came = PacketArrival { port: self.lower_port, ..came };
+        told.add_step(match came.port == self.lower_port {
+            true => "tiers dpu and cpu: the lower half of the program",
+            false => "tiers dpu and cpu: the whole program, with the packet as it arrived",
+        });
         for (verdict, of, bytes) in teller.explain_in_program(self.below_index(), below, came, &mut told.steps)? {
             if let Verdict::Forward { port } = verdict {
                 told.add_step(format!("tier switch: back in a bridge header, and out on {port}"));
@@ -218,8 +234,10 @@ impl TiersExplainer {
             self.cut_point_reason(header.cut_point),
             header.port
         ));
+        let (bytes, port) = self.lower_input(arrival.bytes, header);
+        let entered = PacketArrival { bytes, port, ..arrival };
         for (verdict, origin, frame) in
-            explainer.explain_in_program(self.below_index(), below, arrival, &mut explanation.steps)?
+            explainer.explain_in_program(self.below_index(), below, entered, &mut explanation.steps)?
         {
             let Verdict::Forward { port } = verdict else {
                 explanation.verdicts.push((verdict, origin, frame));
