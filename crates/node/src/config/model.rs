@@ -257,11 +257,12 @@ pub struct TiersSetting {
     #[serde(default)]
     pub switch_engine: SwitchEngine,
     /// Tables of which the switch holds only the entries with the most hits, and their maximum
-    /// number. A packet that misses them goes to the lower tiers.
+    /// number. A packet that misses them goes to the lower tiers. Of a table to which packets add
+    /// entries, the switch holds those in use.
     #[serde(default)]
     pub hot: BTreeMap<String, u64>,
-    /// Tables that are not on the switch. Tables that packets write to never are; all others that
-    /// are not hot are completely on the switch.
+    /// Tables that are not on the switch. Tables that packets write to are not, unless they are hot;
+    /// all others that are not hot are completely on the switch.
     #[serde(default)]
     pub absent: Vec<String>,
     /// Secret number in bridge headers, by which they are distinguished from other frames. Must be

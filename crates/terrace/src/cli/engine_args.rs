@@ -41,7 +41,7 @@ pub struct EngineArgs {
     #[arg(long, value_name = "auto|none|STEPS", default_value = "none")]
     compress: String,
     /// With `--tiers`: place only this number of a table's entries on the switch, those with the
-    /// most hits.
+    /// most hits; of a table to which packets add entries, those in use.
     #[arg(long, value_name = "TABLE=ENTRIES", value_parser = parse_hot_table, requires = "tiers")]
     hot: Vec<(String, u64)>,
     /// With `--tiers`: a table that is not placed on the switch.

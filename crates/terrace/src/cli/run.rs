@@ -8,6 +8,7 @@ use crate::run_stats::RunSummary;
 use clap::Args;
 use interp::Config;
 use io::capture::{CaptureReader, CaptureWriter, Record};
+use node::engine::EngineControl;
 use packet::{Batch, BatchOutput, Engine, EngineCounters, Packet, PortCounters, PortId, PortReason, Verdict};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -143,6 +144,9 @@ impl OutputCaptures {
     }
 }
 
+/// Interval of an engine's periodic work, as in a node.
+const PERIODIC_WORK_NS: u64 = 10_000_000;
+
 impl RunArgs {
     /// Runs the packets of capture files through the program on one worker, writes the packets that
     /// leave to capture files, and prints the statistics.
@@ -163,7 +167,7 @@ impl RunArgs {
         }
         let mut sinks = OutputCaptures { dir: self.out_dir.clone(), files: BTreeMap::new(), sent: BTreeMap::new() };
         let progress = ui.progress("running");
-        let counters = run_packets(&mut *worker, &mut sources, &mut sinks)?;
+        let counters = run_packets(&mut *engine, &mut *worker, &mut sources, &mut sinks)?;
         drop(progress);
         let notes = sources.iter().filter_map(note_of_long_frames).collect();
         let ports = port_counters(sources, sinks.finish()?);
@@ -223,13 +227,15 @@ fn port_counters(
 
 /// Runs all packets, earliest first.
 /// Batches take the earliest packets of all captures, so that ports mix as they would on the wire.
-/// The clock of idle timeouts is that of the packets.
+/// The clock of idle timeouts, and of the engine's periodic work, is that of the packets.
 fn run_packets(
+    control: &mut dyn EngineControl,
     engine: &mut dyn Engine,
     sources: &mut [InputCapture],
     sinks: &mut OutputCaptures,
 ) -> Result<EngineCounters, CommandError> {
     let (mut batch, mut out, mut counters) = (Batch::new(), BatchOutput::new(), EngineCounters::default());
+    let mut next_work_ns = 0;
     loop {
         batch.clear();
         let mut now = 0;
@@ -251,6 +257,12 @@ fn run_packets(
         counters.count_received(&batch);
         engine.process(&mut batch, &mut out);
         engine.tick(now, &mut out);
+        if now >= next_work_ns {
+            engine.on_idle();
+            control.maintain_tables();
+            control.advance_time(now);
+            next_work_ns = now + PERIODIC_WORK_NS;
+        }
         counters.count_batch(&batch, &out);
         for (emission, packet) in out.iter(&batch) {
             match emission.verdict {

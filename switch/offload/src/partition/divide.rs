@@ -2,12 +2,12 @@
 //! lower tier.
 
 use super::{
-    CutPoint, MAX_CUT_POINTS, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, Resumption,
-    partition_pipeline, partitionable_control,
+    CutPoint, MAX_CUT_POINTS, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, Resumption, TableMode,
+    cut_points_for_tables, partition_pipeline, partitionable_control,
 };
 use asic::emit::{EmitError, EmitTarget, EmittedProgram, GressUse, UnsupportedConstruct, emit_with_gresses};
 use asic::transform::TableSizes;
-use ir::{Block, ExternFn, Inst, InstData, Pipeline, SourceLoc};
+use ir::{Block, ExternFn, Inst, InstData, Pipeline, SourceLoc, Table};
 use std::collections::BTreeMap;
 
 /// Program for a chip, and the rest for the lower tier.
@@ -39,7 +39,8 @@ pub enum DivideError {
 }
 
 /// Emits the part of a program that an architecture supports. Packets that need more go to the
-/// lower tier with a bridge header.
+/// lower tier with a bridge header. Of tables to which packets add entries, the chip has as many
+/// entries as the table's size there.
 ///
 /// # Errors
 /// [`DivideError`].
@@ -52,10 +53,12 @@ pub fn partition_for_chip(
 ) -> Result<ChipPartition, DivideError> {
     let refused = |error| DivideError::Cut { target: target.name(), error };
     let (mut candidates, mut without_form) = (CutCandidates::new(), Vec::new());
+    let cached = cut_points_of_written_tables(pipeline, sizes);
     loop {
-        let partition = match candidates.is_empty() {
+        let cut_points = [cached.clone(), candidates.to_cut_points(pipeline)].concat();
+        let partition = match cut_points.is_empty() {
             true => None,
-            false => Some(partition_pipeline(pipeline, &candidates.to_cut_points(pipeline), options).map_err(refused)?),
+            false => Some(partition_pipeline(pipeline, &cut_points, options).map_err(refused)?),
         };
         let upper = partition.as_ref().map_or(pipeline, |partition| &partition.upper);
         let emitted = emit_with_gresses(upper, target, sizes, gresses);
@@ -79,6 +82,15 @@ pub fn partition_for_chip(
     }
 }
 
+/// Returns the cut points that follow from entries of packets on the chip; none if a table to which
+/// packets add entries is applied where the program cannot be cut.
+fn cut_points_of_written_tables(pipeline: &Pipeline, sizes: &TableSizes) -> Vec<CutPoint> {
+    let written = pipeline.tables.iter().filter(|(_, table)| table.add_on_miss);
+    let entries = |table: &Table| sizes.get(&table.preamble.name).copied().or(table.size).unwrap_or_default();
+    let modes = written.map(|(id, table)| (id, TableMode::Hot(entries(table)))).collect();
+    cut_points_for_tables(pipeline, &modes).unwrap_or_default()
+}
+
 /// Candidate cut points of the control: the first one of each block, as index of an instruction or
 /// of the terminator.
 struct CutCandidates(BTreeMap<Block, (usize, String)>);
@@ -86,10 +98,6 @@ struct CutCandidates(BTreeMap<Block, (usize, String)>);
 impl CutCandidates {
     fn new() -> CutCandidates {
         CutCandidates(BTreeMap::new())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     fn block_count(&self) -> usize {
