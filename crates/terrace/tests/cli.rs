@@ -498,9 +498,11 @@ fn emit_makes_tables_smaller_as_a_plan_does() {
 fn emit_leaves_the_rest_to_the_tier_below() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
-    for (program, what) in
-        [("add_on_miss", "`add_entry`"), ("mirror", "`mirror_packet`"), ("port_kinds", "`is_net_port`")]
-    {
+    for (program, what) in [
+        ("add_on_miss", "entries of `main_control.flows` (as they arrived)"),
+        ("mirror", "`mirror_packet`"),
+        ("port_kinds", "`is_net_port`"),
+    ] {
         let program = format!("tests/corpus/pna/{program}.p4");
         for below in ["below.p4", "below.ir"].map(file) {
             let (above, strict) = (file("above.p4"), ["--strict", "-o"]);
@@ -511,7 +513,7 @@ fn emit_leaves_the_rest_to_the_tier_below() {
                     assert!(code == 3 && err.contains("`mirror_packet` follows a cut point"), "{code}: {err}")
                 }
                 _ => {
-                    assert!(code == 0 && err.contains("done below: ") && err.contains(what), "{code}: {err}{out}");
+                    assert!(code == 0 && err.contains("packets leave at ") && err.contains(what), "{code}: {err}{out}");
                     let above = std::fs::read_to_string(&above).expect("the chip's part");
                     assert!(above.contains("terrace_bridge") && above.contains("Switch(pipe) main;"), "{above}");
                     if below.ends_with(".p4") {

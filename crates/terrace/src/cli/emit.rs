@@ -10,7 +10,9 @@ use asic::transform::{TableSizes, TransformedPipeline};
 use clap::Args;
 use ir::Pipeline;
 use ir::passes::Pass;
-use offload::partition::{ChipPartition, PartitionOptions, PipelinePartition, PlacedCutPoint, partition_for_chip};
+use offload::partition::{
+    ChipPartition, PartitionOptions, PipelinePartition, PlacedCutPoint, Resumption, partition_for_chip,
+};
 use offload::plan::{compressions, split_concatenated_keys};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -225,7 +227,10 @@ fn cut_point_lines(pipeline: &Pipeline, cut: Option<&PipelinePartition>) -> Vec<
         let file = pipeline.file_of(point.loc);
         let place =
             file.map_or("the beginning".to_owned(), |file| format!("{file}:{}:{}", point.loc.line, point.loc.column));
-        format!("{place}: {} ({} bits go along)", point.reason, point.carried_bits)
+        match point.resumption {
+            Resumption::Continue => format!("{place}: {} ({} bits go along)", point.reason, point.carried_bits),
+            Resumption::Restart => format!("{place}: {} (as they arrived)", point.reason),
+        }
     };
     cut.into_iter().flat_map(|cut| &cut.cut_points).map(stop).collect()
 }

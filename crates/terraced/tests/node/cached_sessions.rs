@@ -280,6 +280,22 @@ fn a_session_that_a_controller_deletes_is_gone_at_once_and_others_stay() {
     assert_eq!(nat.send(OUTSIDE, &answers[..1]).len(), 0);
 }
 
+/// Counters read the length of a dropped packet from its slot, whichever half drops it.
+#[test]
+fn dropped_packets_keep_their_length() {
+    let mut nat = Nat::new(1_000, &native());
+    let unasked = udp((SERVER, 53), (FIRST_PUBLIC, 4_000));
+    let packets = [&unasked[..], &unasked[..20]];
+    let (mut batch, mut out) = (Batch::new(), BatchOutput::new());
+    for bytes in packets {
+        batch.push_bytes(bytes, PortId(OUTSIDE), nat.now).expect("a batch has room");
+    }
+    nat.workers[0].process(&mut batch, &mut out);
+    let dropped = out.iter(&batch).filter(|(entry, _)| matches!(entry.verdict, Verdict::Drop(_)));
+    let lengths: Vec<usize> = dropped.map(|(_, packet)| packet.len()).collect();
+    assert_eq!(lengths, packets.map(<[u8]>::len));
+}
+
 /// Without flow tables, entries of the lower half may end while nothing checks leases: packets pass the
 /// switch by.
 #[test]

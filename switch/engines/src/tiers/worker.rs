@@ -397,6 +397,14 @@ impl TiersWorker {
         // The trace id must not leave with the packet, because ports can pass packets on unchanged.
         packet.trace_id = 0;
         if matches!(verdict, Verdict::Drop(_)) {
+            // Its bytes are counted in its slot.
+            let is_used = self.is_input_used.get(index).copied().unwrap_or(true);
+            if let Some(slot) = batch.packets_mut().get_mut(index).filter(|_| !is_used) {
+                let (port, at) = (slot.ingress_port, slot.rx_time_ns);
+                std::mem::swap(slot, packet);
+                slot.truncate(context.length as usize);
+                (slot.ingress_port, slot.rx_time_ns) = (port, at);
+            }
             return self
                 .verdicts
                 .push((context.input, PacketVerdict { packet: input, origin: context.origin, verdict }));
