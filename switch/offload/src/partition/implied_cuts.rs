@@ -17,6 +17,13 @@ pub struct ImpliedCutPoint {
     pub is_requested: bool,
 }
 
+impl ImpliedCutPoint {
+    /// Returns whether packets restart below.
+    fn restarts(&self) -> bool {
+        self.point.resumption == Resumption::Restart
+    }
+}
+
 /// State that must be on one side of the partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OneSidedState {
@@ -113,8 +120,13 @@ pub fn add_implied_cut_points(
                 }
             }
         }
-        // A point that works on a found entry must be on the same side as the lookup.
-        for user in accesses.iter().filter(|access| is_run_below(access.place)) {
+        // A point that works on a found entry must be on the same side as the lookup. A packet that
+        // restarts looks it up again.
+        let continues_to = |point: ProgramPoint| {
+            let continuing = cut_points.iter().filter(|(_, cut)| !cut.restarts());
+            continuing.map(|(cut, _)| *cut).any(|cut| cut == point || reach.reaches(cut, point))
+        };
+        for user in accesses.iter().filter(|access| continues_to(access.place)) {
             let Some(table) = user.entry_of else { continue };
             for found in applications(body, table).filter(|point| !cut_points.contains_key(point)) {
                 if reach.reaches(found, user.place) {
@@ -148,7 +160,7 @@ fn continuing_cut_point(control: ControlId, (block, at): ProgramPoint, reason: S
 /// Returns whether the lower half can run a point with a packet that left at a cut point: those
 /// behind it, and where the packet restarts, also those before it.
 fn runs_below((at, cut): (&ProgramPoint, &ImpliedCutPoint), point: ProgramPoint, reach: &Reachability) -> bool {
-    let is_before = || cut.point.resumption == Resumption::Restart && reach.reaches(point, *at);
+    let is_before = || cut.restarts() && reach.reaches(point, *at);
     *at == point || reach.reaches(*at, point) || is_before()
 }
 
@@ -160,15 +172,15 @@ fn settle_restarts(
     cut_points: &mut BTreeMap<ProgramPoint, ImpliedCutPoint>,
     reach: &Reachability,
 ) -> BTreeSet<TableId> {
-    let restarts = |cut: &ImpliedCutPoint| cut.point.resumption == Resumption::Restart;
-    let packet_refusal = if cut_points.values().any(restarts) { packet_refusal(pipeline) } else { None };
+    let packet_refusal =
+        if cut_points.values().any(ImpliedCutPoint::restarts) { packet_refusal(pipeline) } else { None };
     let mut refusals: BTreeMap<ProgramPoint, String> = BTreeMap::new();
-    for (point, _) in cut_points.iter().filter(|(_, cut)| restarts(cut)) {
+    for (point, _) in cut_points.iter().filter(|(_, cut)| cut.restarts()) {
         let refusal = packet_refusal.clone().or_else(|| repeated_effect(pipeline, body, reach, *point));
         refusals.extend(refusal.map(|refusal| (*point, refusal)));
     }
     let written_table = |point: &ProgramPoint| written_table_at(pipeline, body, *point);
-    let restarting = cut_points.iter().filter(|(_, cut)| restarts(cut));
+    let restarting = cut_points.iter().filter(|(_, cut)| cut.restarts());
     let mut cached: BTreeSet<TableId> = restarting.filter_map(|(point, _)| written_table(point)).collect();
     let mut refused: BTreeMap<TableId, String> = BTreeMap::new();
     for (point, refusal) in &refusals {
@@ -181,7 +193,7 @@ fn settle_restarts(
         let is_lookup = point.1 == PointInBlock::Term;
         is_lookup || !written_table(point).is_some_and(|table| refused.contains_key(&table))
     });
-    for (point, cut) in cut_points.iter_mut().filter(|(_, cut)| restarts(cut)) {
+    for (point, cut) in cut_points.iter_mut().filter(|(_, cut)| cut.restarts()) {
         let of_table = written_table(point).and_then(|table| refused.get(&table));
         if let Some(refusal) = of_table.or(refusals.get(point)) {
             cut.point.resumption = Resumption::Continue;
@@ -256,7 +268,10 @@ fn split_checksums(
         let in_front = uses.iter().any(|(of, place)| *of == object && reach.reaches(*place, stop));
         in_front && reads_before_clearing(body, object, stop)
     };
-    objects.into_iter().filter(|object| stops.keys().any(|stop| parts(*object, *stop))).collect()
+    // A packet that restarts builds its checksums again.
+    let continuing = |stop: &(&ProgramPoint, &ImpliedCutPoint)| !stop.1.restarts();
+    let is_split = |object: &ExternId| stops.iter().filter(continuing).any(|(stop, _)| parts(*object, *stop));
+    objects.into_iter().filter(is_split).collect()
 }
 
 /// Returns whether a packet that continues at a point can use a checksum unit before clearing it.
@@ -334,7 +349,7 @@ fn stop_all_where_one_sided(
             let is_between = |other: ProgramPoint| {
                 reach.reaches(point, other) && (other == user.place || reach.reaches(other, user.place))
             };
-            cut_points.keys().any(|other| is_between(*other))
+            cut_points.iter().any(|(other, cut)| !cut.restarts() && is_between(*other))
         })
     };
     let one_sided: Vec<ProgramPoint> =
