@@ -88,7 +88,7 @@ impl EntryLeases {
         }
     }
 
-    /// Takes a copy whose lease is over at `now`. It must be removed from the upper tier, or get a new
+    /// Takes a copy with a lease that is over at `now`. It must be removed from the upper tier, or get a new
     /// lease.
     pub fn take_due(&mut self, now: u64) -> Option<LeasedEntry> {
         let first = self.by_end.first_entry().filter(|first| first.key().0 <= now)?;

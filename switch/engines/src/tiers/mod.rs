@@ -24,7 +24,7 @@
 //! | explanation of a packet's path through the tiers | `packet_explanation.rs` |
 //! | hit reports to a switch in another process | `reports.rs` |
 //! | writes, counters and meter levels of the whole program | `control.rs` |
-//! | entries of packets in the upper half | `cached_entries.rs`, [`offload::entry_leases`] |
+//! | entries of packets in the upper half | `entry_copying.rs`, `cached_entries.rs`, [`offload::entry_leases`] |
 //! | hot sets | `hot_set_selection.rs`, `hot_set_scheduler.rs`, [`offload::hot_set`] |
 //!
 //! A write changes both halves while no packet is in either, so a packet sees all of it or none. If
@@ -33,6 +33,7 @@
 
 mod cached_entries;
 mod control;
+mod entry_copying;
 mod factory;
 mod flow;
 mod hot_set_scheduler;

@@ -5,6 +5,11 @@ use ir::{
     VarKind,
 };
 
+/// Variables with the ingress port in a parser, by architecture.
+pub const PARSER_PORTS: [&str; 2] = ["standard_metadata.ingress_port", "parser_istd.input_port"];
+/// Variables with the ingress port in the control that is partitioned, by architecture.
+pub const MAIN_PORTS: [&str; 2] = ["standard_metadata.ingress_port", "istd.input_port"];
+
 /// Adds a variable to the program's metadata.
 pub fn add_metadata(pipeline: &mut Pipeline, name: &str, ty: Type) -> VarId {
     // Variables declared after the intrinsics can belong to the pre control.

@@ -204,8 +204,8 @@ fn settle_restarts(
     cached
 }
 
-/// Returns the table to which packets add entries that a point applies, or of whose found entry it
-/// changes the expire time.
+/// Returns the table to which packets add entries, if a point applies one, or changes the expire time
+/// of an entry that it has found there.
 fn written_table_at(pipeline: &Pipeline, body: &Body, (block, at): ProgramPoint) -> Option<TableId> {
     let data = body.blocks.get(block)?;
     let table = match at {

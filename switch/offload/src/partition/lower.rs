@@ -5,7 +5,7 @@
 use super::PartitionOptions;
 use super::bridge::BridgeHeader;
 use super::carried_verdict::CarriedVerdict;
-use super::code::{add_metadata, arrived_on, branch_before, drop_packet, empty_body};
+use super::code::{MAIN_PORTS, PARSER_PORTS, add_metadata, arrived_on, branch_before, drop_packet, empty_body};
 use super::cut_point::CutBlock;
 use super::upper::CUT_POINT_TYPE;
 use ir::{Body, BodyBuilder, Const, ControlId, ControlKind, HeaderId, Pipeline, SourceLoc, Type, VarId};
@@ -142,8 +142,3 @@ impl LowerHalfBuilder<'_> {
         body
     }
 }
-
-/// Variables with the ingress port in a parser, by architecture.
-pub const PARSER_PORTS: [&str; 2] = ["standard_metadata.ingress_port", "parser_istd.input_port"];
-/// Variables with the ingress port in the control that is partitioned, by architecture.
-pub const MAIN_PORTS: [&str; 2] = ["standard_metadata.ingress_port", "istd.input_port"];

@@ -2,9 +2,8 @@
 
 use super::PartitionOptions;
 use super::bridge::BridgeHeader;
-use super::code::{add_metadata, arrived_on, branch_before, drop_packet, send_to_port};
+use super::code::{MAIN_PORTS, PARSER_PORTS, add_metadata, arrived_on, branch_before, drop_packet, send_to_port};
 use super::cut_point::CutBlock;
-use super::lower::{MAIN_PORTS, PARSER_PORTS};
 use super::restart::{SavedHeaders, emitted_headers};
 use super::tables;
 use ir::{
