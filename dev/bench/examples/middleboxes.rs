@@ -8,7 +8,8 @@
 //!
 //! `SIZES.csv` has a distribution of flow sizes: lines `bytes,share of smaller flows`. Without it, each
 //! flow has 10,000 packets. Of 10,000 active flows, each sends a packet of 60 bytes in 10 ms, in one
-//! direction: a million packets a second.
+//! direction: a million packets a second. FLOWS is at most 65,536, the size of the firewall's table. It ends
+//! when half of the flows that send at a time have ended, because fewer would be another rate.
 //!
 //! Only the time of the server counts, as the switch is emulated. It is the time of native code for
 //! the packets that go down, and that of the control plane (`advance_time`) beyond what it takes
@@ -22,6 +23,7 @@ use ir::Pipeline;
 use node::engine::{EngineControl, EngineFactory, SharedEngineFactory, native};
 use offload::partition::TableMode;
 use packet::{Batch, BatchOutput, Engine, PortId, Verdict};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,8 +63,7 @@ fn with_links(more: impl IntoIterator<Item = String>) -> Vec<String> {
 
 fn middleboxes() -> [Middlebox; 6] {
     let nat = |_| {
-        let inside =
-            "inside(to=2, mac=1, next_mac=2, first=0x0a000000, public_first=0xc6336400, count=64, blocks=1024, key=7)";
+        let inside = "inside(to=2, mac=1, next_mac=2, first=0x0a000000, public_first=0xc6336400, count=1024, blocks=1024, key=7)";
         vec![format!("links: port=1 -> {inside}"), "links: port=2 -> outside(to=1, mac=3, next_mac=4)".to_owned()]
     };
     let balancer = |_| {
@@ -134,6 +135,7 @@ impl Middlebox {
         }
         let words = bytes[14..34].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
         let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         bytes[24..26].copy_from_slice(&sum.to_be_bytes());
     }
@@ -148,6 +150,7 @@ struct Timed {
     packets: Duration,
     work: Duration,
     forwarded: u64,
+    drops: BTreeMap<String, u64>,
 }
 
 impl Timed {
@@ -157,7 +160,16 @@ impl Timed {
         control.write(entries).map_err(|error| anyhow::anyhow!(error.to_string()))?;
         let worker = control.new_worker();
         let (batch, out) = (Batch::new(), BatchOutput::new());
-        Ok(Timed { control, worker, batch, out, packets: Duration::ZERO, work: Duration::ZERO, forwarded: 0 })
+        Ok(Timed {
+            control,
+            worker,
+            batch,
+            out,
+            packets: Duration::ZERO,
+            work: Duration::ZERO,
+            forwarded: 0,
+            drops: BTreeMap::new(),
+        })
     }
 
     fn send(&mut self, middlebox: &Middlebox, flows: &[u32], now: u64) -> anyhow::Result<()> {
@@ -172,6 +184,11 @@ impl Timed {
             let began = Instant::now();
             self.worker.process(&mut self.batch, &mut self.out);
             self.packets += began.elapsed();
+            for entry in self.out.verdicts() {
+                if let Verdict::Drop(reason) = entry.verdict {
+                    *self.drops.entry(self.worker.reasons().drop_name(reason).into_owned()).or_default() += 1;
+                }
+            }
             let sent = self.out.verdicts().iter().filter(|entry| matches!(entry.verdict, Verdict::Forward { .. }));
             self.forwarded += sent.count() as u64;
         }
@@ -210,7 +227,7 @@ fn flow_sizes(flows: u32, file: Option<&Path>) -> anyhow::Result<Vec<u64>> {
 fn measure(middlebox: &Middlebox, sizes: &[u64]) -> anyhow::Result<()> {
     let path = machine::results().join("programs").join(format!("{}.ir", middlebox.name));
     let text = std::fs::read_to_string(&path).with_context(|| format!("{}: compile it first", path.display()))?;
-    let pipeline = Arc::new(ir::text::parse(&text).map_err(|error| anyhow::anyhow!(error.to_string()))?);
+    let pipeline = Arc::new(ir::text::parse(&text).map_err(|errors| anyhow::anyhow!("{errors:?}"))?);
     let lines = (middlebox.entries)(sizes.len() as u32);
     let updates = lines.iter().map(|line| entries::parse_write(&pipeline, line));
     let mut entries = WriteBatch { updates: updates.collect::<Result<_, _>>()? };
@@ -231,7 +248,8 @@ fn measure(middlebox: &Middlebox, sizes: &[u64]) -> anyhow::Result<()> {
             first.push(next as u32);
             next += 1;
         }
-        if active.is_empty() {
+        // Fewer flows than that would be another rate of packets.
+        if active.len() < ACTIVE.min(sizes.len()) / 2 {
             break;
         }
         let flows: Vec<u32> = active.iter().map(|(flow, _)| *flow).collect();
@@ -246,7 +264,14 @@ fn measure(middlebox: &Middlebox, sizes: &[u64]) -> anyhow::Result<()> {
         now += ROUND_NS;
         [&mut tiers, &mut whole, &mut server].into_iter().for_each(|engine| engine.pass(now));
     }
-    ensure!(whole.forwarded == packets && tiers.forwarded == packets, "{}: packets were dropped", middlebox.name);
+    ensure!(
+        whole.forwarded == packets && tiers.forwarded == packets,
+        "{}: of {packets} packets {} and {} were forwarded: {:?}",
+        middlebox.name,
+        whole.forwarded,
+        tiers.forwarded,
+        whole.drops
+    );
     let by_tier = tiers.control.packets_by_tier();
     let down = by_tier.iter().filter(|(tier, _)| *tier != "switch").map(|(_, count)| count).sum::<u64>();
     let each = |time: Duration| time.as_secs_f64() * 1e9 / packets as f64;
@@ -255,7 +280,7 @@ fn measure(middlebox: &Middlebox, sizes: &[u64]) -> anyhow::Result<()> {
         "{:16} {packets:>11} packets  {:>8.4} % down (first packets {:.4} %)  whole {:>6.1} ns  server {:>6.2} ns + control {:>5.2} ns  saved {:>6.2} %",
         middlebox.name,
         100.0 * down as f64 / packets as f64,
-        100.0 * sizes.len() as f64 / packets as f64,
+        100.0 * next as f64 / packets as f64,
         each(whole.packets),
         each(server.packets),
         each(control),
