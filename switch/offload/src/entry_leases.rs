@@ -88,6 +88,11 @@ impl EntryLeases {
         }
     }
 
+    /// Returns whether a lease is over at `now`.
+    pub fn is_due(&self, now: u64) -> bool {
+        self.by_end.first_key_value().is_some_and(|((end_ns, _), _)| *end_ns <= now)
+    }
+
     /// Takes a copy with a lease that is over at `now`. It must be removed from the upper tier, or get a new
     /// lease.
     pub fn take_due(&mut self, now: u64) -> Option<LeasedEntry> {

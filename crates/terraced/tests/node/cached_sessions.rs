@@ -135,6 +135,14 @@ impl Nat {
         [after[0] - before[0], after[1] - before[1]]
     }
 
+    fn set_expire_time(&mut self, profile: u8, time: u64) {
+        self.workers.iter_mut().for_each(|worker| worker.on_idle());
+        for engine in [&mut self.tiers, &mut self.whole] {
+            let batch = WriteBatch { updates: vec![StateUpdate::ExpireTime(profile, time)] };
+            engine.write(&batch).expect("a good time");
+        }
+    }
+
     fn sessions(&self) -> [usize; 2] {
         let sessions = table(&self.pipeline, "sessions");
         [&self.tiers, &self.whole].map(|engine| engine.with_state(|state| state.entries(sessions).count()))
@@ -230,6 +238,54 @@ fn packets_that_change_an_expire_time_go_down() {
     assert_eq!(count, [40, 0], "{}", nat.notes());
     let count = nat.by_tier(|nat| assert_eq!(nat.send(INSIDE, &[tcp(host(0), server, FIN)]).len(), 1));
     assert_eq!(count, [0, 1]);
+}
+
+/// <https://github.com/openwrt/openwrt/issues/17915>: an offloaded UDP session ended while packets
+/// flowed in one direction only.
+#[test]
+fn packets_of_either_direction_keep_a_session() {
+    let mut nat = Nat::new(1_000, &native());
+    let request = udp(host(0), (SERVER, 53));
+    let public = public_side(&nat.send(INSIDE, std::slice::from_ref(&request))[0]);
+    let answer = udp((SERVER, 53), public);
+    nat.pass(200 * MS);
+    for (port, packet) in [(OUTSIDE, &answer), (INSIDE, &request)] {
+        let count = nat.by_tier(|nat| {
+            for _ in 0..60 {
+                nat.pass(SECOND);
+                assert_eq!(nat.send(port, std::slice::from_ref(packet)).len(), 1);
+            }
+        });
+        assert!(count[0] >= 58 && count[0] + count[1] == 60, "{count:?}\n{}", nat.notes());
+    }
+    assert_eq!(nat.sessions(), [2, 2]);
+}
+
+/// <https://github.com/ironcore-dev/dpservice/pull/245>: offloaded TCP sessions have the expire time of
+/// their state, and end soon after a FIN.
+#[test]
+fn a_closed_session_ends_after_its_shorter_time() {
+    let mut nat = Nat::new(1_000, &native());
+    let (established, transitory) = (3, 2);
+    nat.set_expire_time(established, 20 * LIFE);
+    nat.set_expire_time(transitory, LIFE);
+    let server = (SERVER, 80);
+    let public = public_side(&nat.send(INSIDE, &[tcp(host(0), server, SYN)])[0]);
+    assert_eq!(nat.send(OUTSIDE, &[tcp(server, public, SYN | ACK)]).len(), 1);
+    // Silent for longer than the transitory time, above and below.
+    for _ in 0..3 {
+        nat.pass(3 * LIFE);
+        assert_eq!(nat.send(INSIDE, &[tcp(host(0), server, ACK)]).len(), 1);
+        assert_eq!(nat.send(OUTSIDE, &[tcp(server, public, ACK)]).len(), 1);
+    }
+    assert_eq!(nat.send(OUTSIDE, &[tcp(server, public, FIN)]).len(), 1);
+    assert_eq!(nat.sessions(), [2, 2]);
+    nat.pass(LIFE / 2);
+    assert_eq!(nat.send(INSIDE, &[tcp(host(0), server, FIN)]).len(), 1);
+    nat.pass(LIFE * 2);
+    assert_eq!(nat.sessions(), [0, 0]);
+    assert!(nat.notes().contains("0 of 1000 entries of packets are above"), "{}", nat.notes());
+    assert_eq!(nat.send(OUTSIDE, &[tcp(server, public, ACK)]).len(), 0);
 }
 
 #[test]

@@ -10,11 +10,15 @@ use entries::{StateChange, StateUpdate, StoredEntry, WriteBatch};
 use interp::EntryRuntimeState;
 use ir::TableId;
 use jit::FlowQuery;
+use node::engine::EngineControl;
 use offload::entry_leases::LeasedEntry;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// New entries that one call takes.
 const NEW_ENTRIES: u32 = 4096;
+/// Leases that one call ends or renews, because packets wait meanwhile. Others are late, by less than
+/// an entry lives on.
+const CHECKED_LEASES: u32 = 2048;
 /// Entries that one page of a scan returns at most.
 const SCANNED_ENTRIES: usize = 4096;
 
@@ -25,12 +29,23 @@ impl TiersEngine {
         if self.cached.tables.is_empty() || self.above.is_none() || self.below.is_none() || !self.can_cache() {
             return;
         }
-        let mut upper = WriteBatch::new();
-        self.end_leases(now, &mut upper);
-        for entry in self.find_new_entries(now) {
-            self.add_cached_entry(entry, now, &mut upper);
+        let found = self.find_new_entries(now);
+        self.set_lease_duration();
+        let wiring = self.wiring.clone();
+        if !found.is_empty() || self.cached.leases.is_due(now) {
+            // No packet is in the upper half from the reading of a copy's hits to its removal, so no hit
+            // is lost.
+            let _gate = wiring.write_gate.write();
+            let mut upper = WriteBatch::new();
+            self.end_leases(now, &mut upper);
+            found.into_iter().for_each(|entry| self.add_cached_entry(entry, now, &mut upper));
+            let is_refused = |above: &mut Box<dyn EngineControl>| above.write(&upper).is_err();
+            if !upper.updates.is_empty() && self.above.as_mut().is_some_and(is_refused) {
+                self.clear_cached_entries();
+            }
         }
-        self.write_cached_entries(&upper);
+        let deadline_ns = if self.ends_entries_here() { u64::MAX } else { self.cached.leases.deadline_ns() };
+        wiring.lease_deadline_ns.store(deadline_ns, Relaxed);
     }
 
     /// Returns whether the upper half may have copies. Without flow tables, entries may end while this
@@ -89,8 +104,8 @@ impl TiersEngine {
     }
 
     fn end_leases(&mut self, now: u64, upper: &mut WriteBatch) {
-        self.set_lease_duration();
-        while let Some(lease) = self.cached.leases.take_due(now) {
+        for _ in 0..CHECKED_LEASES {
+            let Some(lease) = self.cached.leases.take_due(now) else { return };
             let hits = self.counted_above(lease.table, &lease.entry).packets;
             let below = self.below.as_ref();
             let level = below.and_then(|below| below.entry_level(lease.table, &lease.entry));
@@ -176,19 +191,6 @@ impl TiersEngine {
         } else {
             self.cached.counts.without_room += 1;
         }
-    }
-
-    /// Writes the changes of the copies to the upper half while no packet is in it.
-    fn write_cached_entries(&mut self, upper: &WriteBatch) {
-        let wiring = self.wiring.clone();
-        if !upper.updates.is_empty() {
-            let _gate = wiring.write_gate.write();
-            if self.above.as_mut().is_some_and(|above| above.write(upper).is_err()) {
-                self.clear_cached_entries();
-            }
-        }
-        let deadline_ns = if self.ends_entries_here() { u64::MAX } else { self.cached.leases.deadline_ns() };
-        wiring.lease_deadline_ns.store(deadline_ns, Relaxed);
     }
 
     /// Removes all copies after the upper half has refused some, because it has no room: new ones get
