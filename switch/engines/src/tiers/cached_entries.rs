@@ -14,7 +14,6 @@ pub struct CachedEntries {
     pub scan_interval_ns: u64,
     /// Time of the last scan.
     pub last_scan_ns: u64,
-    pub counts: CachedEntryCounts,
 }
 
 /// Counts since the start.
@@ -37,6 +36,7 @@ pub struct CachedTable {
     pub changes: Option<FlowChanges>,
     /// Scan in progress.
     pub scan: Option<FlowReader>,
+    pub counts: CachedEntryCounts,
 }
 
 impl CachedEntries {
@@ -44,6 +44,18 @@ impl CachedEntries {
     pub fn new(tables: impl Iterator<Item = TableId>, scan_interval_ns: u64) -> CachedEntries {
         let tables = tables.map(|table| (table, CachedTable::default())).collect();
         CachedEntries { tables, scan_interval_ns, ..CachedEntries::default() }
+    }
+
+    /// Returns the counts of a table; `None` for another table.
+    pub fn counts(&self, table: TableId) -> Option<CachedEntryCounts> {
+        self.tables.get(&table).map(|cached| cached.counts)
+    }
+
+    /// Changes the counts of a table.
+    pub fn count(&mut self, table: TableId, change: impl FnOnce(&mut CachedEntryCounts)) {
+        if let Some(cached) = self.tables.get_mut(&table) {
+            change(&mut cached.counts);
+        }
     }
 
     /// Returns whether a table is one of these.

@@ -64,7 +64,7 @@ impl TiersEngine {
             None => Ok(None),
         };
         let mut plan = plan.clone();
-        let mut hot_notes = Vec::new();
+        let mut hot_notes = plan.notes_on_kept_below(pipeline);
         let (cut, above) = loop {
             let cut = plan.partition(pipeline)?;
             match load_half(&plan.upper_factory(pipeline), &cut.upper, &inner_settings) {
@@ -503,8 +503,8 @@ impl EngineControl for TiersEngine {
         }
         for (table, hot) in self.filter.hot_sets() {
             let name = &self.pipeline.tables[table].preamble.name;
-            if self.cached.contains(table) {
-                let CachedEntryCounts { added, removed, renewed, without_room } = self.cached.counts;
+            if let Some(counts) = self.cached.counts(table) {
+                let CachedEntryCounts { added, removed, renewed, without_room } = counts;
                 notes.push(format!(
                     "tiers: {name}: {} of {} entries of packets are above; {added} added, {removed} removed, {renewed} leases renewed, {without_room} without room",
                     hot.len(),

@@ -80,7 +80,9 @@ impl TiersEngine {
             let Some(key) = session.and_then(|session| session.twin) else { continue };
             if let Some(twin) = self.with_full_state(|state| state.get_entry(*table, &key, 0).cloned()) {
                 self.cached.leases.end(*table, &twin);
-                self.cached.counts.removed += u64::from(self.filter.remove_hot(*table, &twin, &mut upper));
+                if self.filter.remove_hot(*table, &twin, &mut upper) {
+                    self.cached.count(*table, |counts| counts.removed += 1);
+                }
             }
         }
         if !upper.updates.is_empty() {
@@ -113,7 +115,7 @@ impl TiersEngine {
                 (Some(below), Some(level)) if hits != lease.hits => {
                     let restarted = EntryRuntimeState { idle_since_ns: now, ..level };
                     below.set_entry_level(lease.table, &lease.entry, restarted);
-                    self.cached.counts.renewed += 1;
+                    self.cached.count(lease.table, |counts| counts.renewed += 1);
                     self.cached.leases.begin(LeasedEntry { hits, ..lease }, now);
                 }
                 _ => self.remove_cached_entry(&lease, upper),
@@ -124,7 +126,7 @@ impl TiersEngine {
     fn remove_cached_entry(&mut self, lease: &LeasedEntry, upper: &mut WriteBatch) {
         let count = self.counted_above(lease.table, &lease.entry);
         if self.filter.remove_hot(lease.table, &lease.entry, upper) {
-            self.cached.counts.removed += 1;
+            self.cached.count(lease.table, |counts| counts.removed += 1);
             if self.pipeline.tables[lease.table].direct_counter.is_some() {
                 self.carry_count_down(lease.table, &lease.entry, count);
             }
@@ -186,10 +188,10 @@ impl TiersEngine {
             return;
         }
         if self.filter.add_hot(table, &entry, upper) {
-            self.cached.counts.added += 1;
+            self.cached.count(table, |counts| counts.added += 1);
             self.cached.leases.begin(LeasedEntry { table, entry, hits: 0 }, now.saturating_sub(idle_ns));
         } else {
-            self.cached.counts.without_room += 1;
+            self.cached.count(table, |counts| counts.without_room += 1);
         }
     }
 

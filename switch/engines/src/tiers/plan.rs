@@ -81,8 +81,7 @@ impl TiersPlan {
             Ok::<_, P4RuntimeError>((find_table(pipeline, name).map_err(refused)?, *held))
         };
         let mut held: BTreeMap<TableId, TableMode> = self.table_modes.iter().map(find).collect::<Result<_, _>>()?;
-        if !self.down.is_empty() || !self.up.is_empty() {
-            // Entries that packets add get to the upper half within a process only.
+        if self.has_other_processes() {
             held.retain(|table, _| !pipeline.tables[*table].add_on_miss);
         }
         let options = PartitionOptions { lower_port: self.lower_port, key: self.key };
@@ -95,6 +94,26 @@ impl TiersPlan {
             check_same_numbering(pipeline, half).map_err(P4RuntimeError::unimplemented)?;
         }
         Ok(cut)
+    }
+
+    /// Returns whether tiers are in other processes. Entries that packets add get to the upper half
+    /// within a process only.
+    fn has_other_processes(&self) -> bool {
+        !self.down.is_empty() || !self.up.is_empty()
+    }
+
+    /// Returns notes on hot tables that are below nevertheless, because tiers are in other processes.
+    pub(super) fn notes_on_kept_below(&self, pipeline: &Pipeline) -> Vec<String> {
+        let hot = self.table_modes.iter().filter(|(_, held)| matches!(held, TableMode::Hot(_)));
+        let tables = hot.filter_map(|(name, _)| find_table(pipeline, name).ok());
+        let written = tables.filter(|table| self.has_other_processes() && pipeline.tables[*table].add_on_miss);
+        let note = |table: TableId| {
+            let name = &pipeline.tables[table].preamble.name;
+            format!(
+                "tiers: {name} is below, because tiers in other processes do not report the entries that packets add"
+            )
+        };
+        written.map(note).collect()
     }
 
     /// Returns the capacities of hot tables in the upper tier, in entries.
