@@ -31,7 +31,7 @@ test:
 	@mkdir -p target
 	@echo "beside the other tests run $(WAITING), whose output comes last"
 	@$(LINTED) cargo test --workspace --locked --no-fail-fast $(WAITING:%=--test %) >target/waiting-tests.log 2>&1 & waiting=$$!; \
-	  $(LINTED) cargo test --workspace --locked --lib --bins $(OTHERS:%=--test %) && \
+	  $(LINTED) cargo test --workspace --locked --no-fail-fast --lib --bins $(OTHERS:%=--test %) && \
 	  $(LINTED) cargo test --workspace --locked --doc; result=$$?; \
 	  wait $$waiting || result=1; cat target/waiting-tests.log; exit $$result
 
