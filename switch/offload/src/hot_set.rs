@@ -84,9 +84,15 @@ impl HotSet {
     pub fn add(&mut self, entry: &StoredEntry) -> bool {
         let has_room = self.count < self.capacity && !self.contains(entry.key(), entry.priority());
         if has_room {
-            self.restore(entry.clone());
+            self.insert(entry.clone());
         }
         has_room
+    }
+
+    /// Inserts an entry that is not in the set.
+    fn insert(&mut self, entry: StoredEntry) {
+        self.chosen.entry(self.exact_key(entry.key())).or_default().push(entry);
+        self.count += 1;
     }
 
     /// Handles a new entry in the table: removes the entries that it shadows, those that these
@@ -134,11 +140,9 @@ impl HotSet {
 
     /// Restores an entry after a change was rolled back.
     pub(crate) fn restore(&mut self, entry: StoredEntry) {
-        if self.on_modify(&entry) {
-            return;
+        if !self.on_modify(&entry) {
+            self.insert(entry);
         }
-        self.chosen.entry(self.exact_key(entry.key())).or_default().push(entry);
-        self.count += 1;
     }
 
     /// Clears the set, because the switch's entries are unknown.
@@ -176,10 +180,7 @@ impl HotSet {
         for entry in &removed {
             self.on_delete(entry.key(), entry.priority());
         }
-        for entry in &added {
-            self.chosen.entry(self.exact_key(entry.key())).or_default().push(entry.clone());
-        }
-        self.count += added.len() as u64;
+        added.iter().for_each(|entry| self.insert(entry.clone()));
         HotSetDelta { removed, added }
     }
 

@@ -12,8 +12,8 @@ use fastrand::Rng;
 use interp::{EntryRuntimeState, Interp, OutPacket};
 use ir::{Arch, ControlKind, ExternKind, Pipeline, TableId, Terminator};
 use offload::partition::{
-    CutPoint, DivideError, PROBE, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, Resumption,
-    TableMode, bridge_wire, cut_points_for_tables, partition_for_chip, partition_pipeline,
+    CutPoint, DivideError, PROBE, PartitionError, PartitionOptions, PipelinePartition, PointInBlock, RestartPoints,
+    Resumption, TableMode, bridge_wire, cut_points_for_tables, partition_for_chip, partition_pipeline,
 };
 use offload::upper_tier_filter::{UpperTierFilter, applied_tables};
 use packet::Verdict;
@@ -108,8 +108,8 @@ struct Halves {
     share: UpperTierFilter,
     /// Size of a bridge header in bytes.
     bridge: usize,
-    /// Whether packets restart below, by cut point.
-    restarts: Vec<bool>,
+    /// Cut points at which packets restart below.
+    restarts: RestartPoints,
     seed: u64,
     /// Hits above of entries that packets have added.
     hits: BTreeMap<(TableId, Box<[u64]>), u64>,
@@ -136,7 +136,7 @@ impl Halves {
             lower: engine(Arc::new(cut.lower.clone())),
             share: UpperTierFilter::new(&case.pipeline, cut, |_| room),
             bridge: cut.bridge_bits() as usize / 8,
-            restarts: cut.cut_points.iter().map(|point| point.resumption == Resumption::Restart).collect(),
+            restarts: cut.restart_points(),
             seed: case.seed,
             hits: BTreeMap::new(),
         }
@@ -225,7 +225,7 @@ impl Halves {
                     let mut frame = first.bytes.clone();
                     let told = bridge_wire::complete_header(&mut frame, OPTIONS.key, to.0, bytes.len() as u16, 0);
                     let told = told.filter(|told| told.cut_point < PROBE).expect("what goes down has a bridge header");
-                    let below = if self.restarts[usize::from(told.cut_point)] {
+                    let below = if self.restarts.contains(told.cut_point) {
                         tally.restarted += 1;
                         assert_eq!(
                             &frame[self.bridge..],

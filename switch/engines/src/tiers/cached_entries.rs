@@ -1,9 +1,15 @@
 //! [`CachedEntries`]: the copies in the upper half of entries that packets have added.
 
+use entries::StoredEntry;
 use ir::TableId;
-use jit::{FlowChanges, FlowReader};
+use jit::{FlowChanges, FlowQuery, FlowReader, FlowTables};
 use offload::entry_leases::EntryLeases;
 use std::collections::BTreeMap;
+
+/// New entries that one call takes.
+const NEW_ENTRIES: u32 = 4096;
+/// Entries that one page of a scan returns at most.
+const SCANNED_ENTRIES: usize = 4096;
 
 /// Copies in the upper half of entries that packets have added.
 #[derive(Default)]
@@ -37,6 +43,35 @@ pub struct CachedTable {
     /// Scan in progress.
     pub scan: Option<FlowReader>,
     pub counts: CachedEntryCounts,
+}
+
+impl CachedTable {
+    /// Visits entries of table `id` that were added since the last call, and those of a page of the scan
+    /// that were hit in the last `recent_ns`. A scan begins if none is in progress and one is due.
+    pub fn poll(
+        &mut self,
+        id: TableId,
+        flows: &FlowTables,
+        (is_scan_due, recent_ns): (bool, u64),
+        visit: &mut impl FnMut(StoredEntry),
+    ) {
+        if self.changes.is_none() {
+            self.changes = flows.changes(id).and_then(Result::ok);
+        }
+        if let Some(changes) = &mut self.changes {
+            changes.poll(NEW_ENTRIES, &mut *visit);
+        }
+        if self.scan.is_none() && is_scan_due {
+            self.scan = flows.reader(id, &FlowQuery::default()).and_then(Result::ok);
+        }
+        match self.scan.as_mut().and_then(|scan| scan.next_page(SCANNED_ENTRIES)) {
+            Some(page) => {
+                let recent = page.entries.into_iter().filter(|flow| flow.idle_ns < recent_ns);
+                recent.for_each(|flow| visit(flow.entry));
+            }
+            None => self.scan = None,
+        }
+    }
 }
 
 impl CachedEntries {

@@ -103,7 +103,7 @@ impl TiersEngine {
             reports: HitReports::new(plan.key),
             outbox: ReportOutbox::new(&plan.up),
             clock: AtomicU64::new(0),
-            restarts: cut.cut_points.iter().map(|point| point.resumption == Resumption::Restart).collect(),
+            restarts: cut.restart_points(),
             lease_deadline_ns: AtomicU64::new(u64::MAX),
         };
         let reasons =

@@ -9,18 +9,13 @@ use super::control::TiersEngine;
 use entries::{StateChange, StateUpdate, StoredEntry, WriteBatch};
 use interp::EntryRuntimeState;
 use ir::TableId;
-use jit::FlowQuery;
 use node::engine::EngineControl;
 use offload::entry_leases::LeasedEntry;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// New entries that one call takes.
-const NEW_ENTRIES: u32 = 4096;
 /// Leases that one call ends or renews, because packets wait meanwhile. Others are late, by less than
 /// an entry lives on.
 const CHECKED_LEASES: u32 = 2048;
-/// Entries that one page of a scan returns at most.
-const SCANNED_ENTRIES: usize = 4096;
 
 impl TiersEngine {
     /// Renews or ends leases that are over, and gives the upper half new entries. Called before the
@@ -124,10 +119,10 @@ impl TiersEngine {
     }
 
     fn remove_cached_entry(&mut self, lease: &LeasedEntry, upper: &mut WriteBatch) {
-        let count = self.counted_above(lease.table, &lease.entry);
         if self.filter.remove_hot(lease.table, &lease.entry, upper) {
             self.cached.count(lease.table, |counts| counts.removed += 1);
             if self.pipeline.tables[lease.table].direct_counter.is_some() {
+                let count = self.counted_above(lease.table, &lease.entry);
                 self.carry_count_down(lease.table, &lease.entry, count);
             }
         }
@@ -143,24 +138,7 @@ impl TiersEngine {
             let mut visit = |entry: StoredEntry| found.push((*id, entry));
             match &flow_tables {
                 Some(flows) => {
-                    if table.changes.is_none() {
-                        table.changes = flows.changes(*id).and_then(Result::ok);
-                    }
-                    if let Some(changes) = &mut table.changes {
-                        changes.poll(NEW_ENTRIES, &mut visit);
-                    }
-                    if table.scan.is_none() && is_scan_due {
-                        table.scan = flows.reader(*id, &FlowQuery::default()).and_then(Result::ok);
-                    }
-                    let page = table.scan.as_mut().and_then(|scan| scan.next_page(SCANNED_ENTRIES));
-                    match page {
-                        Some(page) => {
-                            let hit =
-                                page.entries.into_iter().filter(|flow| flow.idle_ns < self.cached.scan_interval_ns);
-                            hit.for_each(|flow| visit(flow.entry));
-                        }
-                        None => table.scan = None,
-                    }
+                    table.poll(*id, flows, (is_scan_due, self.cached.scan_interval_ns), &mut visit);
                     is_scanning |= table.scan.is_some();
                 }
                 None if is_scan_due => {

@@ -6,7 +6,7 @@ use node::config::TierLink;
 use node::explain::{
     CacheInput, ExplainTarget, ExplainedPacket, PacketArrival, PacketExplainer, ProgramState, TierHandoff, TierPorts,
 };
-use offload::partition::{HITS, PROBE, RETURNED, bridge_wire};
+use offload::partition::{HITS, PROBE, RETURNED, RestartPoints, bridge_wire};
 use packet::{EngineReason, PacketOrigin, PortId, Verdict};
 
 /// Chooses a link from a packet at arrival and its frame with the bridge header.
@@ -37,8 +37,8 @@ pub struct TiersExplainer {
     pub link: LinkChooser,
     /// Reasons of the cut points, by number.
     pub stops: Vec<String>,
-    /// Whether packets restart below, by cut point.
-    pub restarts: Vec<bool>,
+    /// Cut points at which packets restart below.
+    pub restarts: RestartPoints,
 }
 
 impl ExplainTarget for TiersExplainer {
@@ -107,8 +107,7 @@ impl TiersExplainer {
     /// Returns what the lower half gets of a frame with a bridge header, and the ingress port. A packet
     /// that restarts has no bridge header, and its own port.
     fn lower_input<'f>(&self, frame: &'f [u8], header: bridge_wire::BridgeFields) -> (&'f [u8], u32) {
-        let restarts = self.restarts.get(usize::from(header.cut_point)).copied().unwrap_or(false);
-        match frame.get(self.bridge_bytes..).filter(|_| restarts) {
+        match frame.get(self.bridge_bytes..).filter(|_| self.restarts.contains(header.cut_point)) {
             Some(packet) => (packet, header.port),
             None => (frame, self.lower_port),
         }

@@ -7,7 +7,7 @@ use super::state_affinity::StateAffinity;
 use super::tier_stats::TierStats;
 use node::explain::{EngineSpan, TraceRecord, TraceRecords, TraceSource};
 use offload::partition::bridge_wire::{self, BridgeFields};
-use offload::partition::{HITS, PROBE, RETURNED};
+use offload::partition::{HITS, PROBE, RETURNED, RestartPoints};
 use packet::{
     Batch, BatchOutput, Engine, EngineReason, MAX_BATCH, Packet, PacketOrigin, PacketRef, PacketVerdict, PortId,
     ReasonTable, Verdict,
@@ -38,8 +38,8 @@ pub struct SharedTierState {
     pub outbox: ReportOutbox,
     /// Arrival time of the newest packet in ns.
     pub clock: AtomicU64,
-    /// Whether packets restart below, by cut point.
-    pub restarts: Vec<bool>,
+    /// Cut points at which packets restart below.
+    pub restarts: RestartPoints,
     /// Arrival time of packets in ns from which the upper half may have entries that have ended
     /// ([`offload::entry_leases`]).
     pub lease_deadline_ns: AtomicU64,
@@ -51,17 +51,12 @@ impl SharedTierState {
         if self.links.is_empty() { 0 } else { flow_hash(self.links.seed(), packet) }
     }
 
-    /// Returns whether packets of a cut point restart below.
-    fn restarts_at(&self, cut_point: u8) -> bool {
-        self.restarts.get(usize::from(cut_point)).copied().unwrap_or(false)
-    }
-
     /// Makes a frame with a bridge header the packet for the lower half: a packet that restarts has no
     /// bridge header, and its own ingress port.
     fn enter_below(&self, packet: &mut Packet, header: BridgeFields) {
         packet.metered_len_bytes = Some(header.length_bytes.into());
         packet.ingress_port = PortId(self.lower_port);
-        if self.restarts_at(header.cut_point) && packet.trim_front(self.bridge_bytes).is_ok() {
+        if self.restarts.contains(header.cut_point) && packet.trim_front(self.bridge_bytes).is_ok() {
             packet.metered_len_bytes = None;
             packet.ingress_port = PortId(header.port);
         }
@@ -190,14 +185,10 @@ impl TiersWorker {
                 self.is_input_used[index] = true;
                 match from_above {
                     true => {
-                        if !self.own_upstream_ports.contains(&port.0) {
-                            self.own_upstream_ports.push(port.0);
-                        }
+                        self.note_upstream_port(port);
                         let verdict = Verdict::Forward { port };
-                        self.verdicts.push((
-                            index as u16,
-                            PacketVerdict { packet: input, origin: PacketOrigin::Received, verdict },
-                        ));
+                        let origin = PacketOrigin::Received;
+                        self.verdicts.push((index as u16, PacketVerdict { packet: input, origin, verdict }));
                     }
                     // An answer to a probe.
                     false => {
@@ -232,6 +223,13 @@ impl TiersWorker {
                 self.legs[TO_UPPER].push_packet(packet, InputContext { flow, ..context });
             }
             _ => drop_packet(&mut self.verdicts, EngineReason::LowerTierDown),
+        }
+    }
+
+    /// Notes a port to the switch on which a frame came.
+    fn note_upstream_port(&mut self, port: PortId) {
+        if !self.own_upstream_ports.contains(&port.0) {
+            self.own_upstream_ports.push(port.0);
         }
     }
 

@@ -26,6 +26,22 @@ pub enum Resumption {
     Restart,
 }
 
+/// Cut points of a partition at which packets restart, by number.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RestartPoints(Vec<bool>);
+
+impl RestartPoints {
+    /// Collects how the lower tier goes on at each cut point, in the order of their numbers.
+    pub fn new(resumptions: impl Iterator<Item = Resumption>) -> RestartPoints {
+        RestartPoints(resumptions.map(|resumption| resumption == Resumption::Restart).collect())
+    }
+
+    /// Returns whether packets of a cut point restart.
+    pub fn contains(&self, cut_point: u8) -> bool {
+        self.0.get(usize::from(cut_point)).copied().unwrap_or(false)
+    }
+}
+
 /// Program point that the upper tier cannot pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CutPoint {

@@ -120,21 +120,7 @@ pub fn add_implied_cut_points(
                 }
             }
         }
-        // A point that works on a found entry must be on the same side as the lookup. A packet that
-        // restarts looks it up again.
-        let continues_to = |point: ProgramPoint| {
-            let continuing = cut_points.iter().filter(|(_, cut)| !cut.restarts());
-            continuing.map(|(cut, _)| *cut).any(|cut| cut == point || reach.reaches(cut, point))
-        };
-        for user in accesses.iter().filter(|access| continues_to(access.place)) {
-            let Some(table) = user.entry_of else { continue };
-            for found in applications(body, table).filter(|point| !cut_points.contains_key(point)) {
-                if reach.reaches(found, user.place) {
-                    let name = &pipeline.tables[table].preamble.name;
-                    added.push((found, format!("`{name}`: code that works on the entry it finds follows a cut point")));
-                }
-            }
-        }
+        added.extend(lookups_apart_from_users(pipeline, body, &cut_points, &accesses, &reach));
         let has_changed = stop_all_where_one_sided(&mut cut_points, &accesses, &reach);
         if added.is_empty() && !has_changed {
             break;
@@ -150,6 +136,32 @@ pub fn add_implied_cut_points(
     let reached = reachable_cut_points(pipeline, body, &cut_points);
     cut_points.retain(|point, _| reached.contains(point));
     Ok(cut_points.into_values().collect())
+}
+
+/// Returns the lookups in the upper half of entries that code behind a cut point works on, with
+/// reasons: both must be on the same side. A packet that restarts looks the entry up again.
+fn lookups_apart_from_users(
+    pipeline: &Pipeline,
+    body: &Body,
+    cut_points: &BTreeMap<ProgramPoint, ImpliedCutPoint>,
+    accesses: &[PointAccess],
+    reach: &Reachability,
+) -> Vec<(ProgramPoint, String)> {
+    let mut lookups = Vec::new();
+    let continues_to = |point: ProgramPoint| {
+        let continuing = cut_points.iter().filter(|(_, cut)| !cut.restarts());
+        continuing.map(|(cut, _)| *cut).any(|cut| cut == point || reach.reaches(cut, point))
+    };
+    for user in accesses.iter().filter(|access| continues_to(access.place)) {
+        let Some(table) = user.entry_of else { continue };
+        for found in applications(body, table).filter(|point| !cut_points.contains_key(point)) {
+            if reach.reaches(found, user.place) {
+                let name = &pipeline.tables[table].preamble.name;
+                lookups.push((found, format!("`{name}`: code that works on the entry it finds follows a cut point")));
+            }
+        }
+    }
+    lookups
 }
 
 /// Returns a cut point at which packets continue.

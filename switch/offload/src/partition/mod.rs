@@ -88,7 +88,7 @@ mod tables;
 mod upper;
 
 pub use bridge::{ETHERTYPE, HITS, PROBE, RETURNED};
-pub use cut_point::{CutPoint, MAX_CUT_POINTS, PointInBlock, Resumption};
+pub use cut_point::{CutPoint, MAX_CUT_POINTS, PointInBlock, RestartPoints, Resumption};
 pub use divide::{ChipPartition, DivideError, partition_for_chip};
 pub use error::PartitionError;
 pub use indexed::{BridgeIndexBits, UnknownIndex};
@@ -149,6 +149,11 @@ impl PipelinePartition {
     /// Returns the length of the bridge header in bits.
     pub fn bridge_bits(&self) -> u32 {
         self.fields.iter().map(|(_, bits)| bits).sum()
+    }
+
+    /// Returns the cut points at which packets restart.
+    pub fn restart_points(&self) -> RestartPoints {
+        RestartPoints::new(self.cut_points.iter().map(|point| point.resumption))
     }
 }
 

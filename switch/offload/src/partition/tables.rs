@@ -30,6 +30,8 @@ pub fn cut_points_for_tables(
     held: &BTreeMap<TableId, TableMode>,
 ) -> Result<Vec<CutPoint>, PartitionError> {
     let partitioned = if pipeline.arch == Arch::Pna { ControlKind::MainControl } else { ControlKind::Ingress };
+    let is_cached =
+        |table: TableId| matches!(held.get(&table), Some(TableMode::Hot(_))) && can_be_cached(pipeline, table);
     let mut cut_points = Vec::new();
     for (control, declared) in pipeline.controls.iter() {
         for (block, data) in declared.body.blocks.iter() {
@@ -39,9 +41,7 @@ pub fn cut_points_for_tables(
             let is_written_by_packets = applied.add_on_miss || applied.idle_timeout;
             let some_entries = |entries: &u64| format!("the switch has {entries} entries of `{name}`");
             let (is_hot, resumption, reason) = match held.get(&table) {
-                Some(TableMode::Hot(entries)) if can_be_cached(pipeline, table) => {
-                    (true, Resumption::Restart, some_entries(entries))
-                }
+                Some(TableMode::Hot(entries)) if is_cached(table) => (true, Resumption::Restart, some_entries(entries)),
                 _ if is_written_by_packets => (false, Resumption::Continue, format!("packets write to `{name}`")),
                 Some(TableMode::Hot(entries)) => (true, Resumption::Continue, some_entries(entries)),
                 Some(TableMode::Absent) => (false, Resumption::Continue, format!("`{name}` is not on the switch")),
@@ -54,8 +54,6 @@ pub fn cut_points_for_tables(
             cut_points.push(CutPoint { control, block, at, is_hot_miss: is_hot, resumption, reason });
         }
         if declared.kind == partitioned {
-            let is_cached =
-                |table: TableId| matches!(held.get(&table), Some(TableMode::Hot(_))) && can_be_cached(pipeline, table);
             cut_points.extend(changes_of_expire_times(pipeline, control, is_cached));
         }
     }
